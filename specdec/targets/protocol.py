@@ -1,0 +1,60 @@
+"""What the decoding loop needs of a target; a new architecture implements this and nothing else.
+
+Leaves out: loading weights (`loading.py`) and the architectures (`decoder.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from jaxtyping import Array, Float, Int
+
+from specdec.tree import Tree
+from specdec.values import Acceptance, PromptChunk, Readout, Verified
+
+
+class TargetState(Protocol):
+    """Everything a target remembers of the committed tokens except the root."""
+
+    length: Int[Array, "B"]
+
+
+class Target(Protocol):
+    """A frozen, hashable configuration with pure methods; parameters and state are arguments."""
+
+    features: tuple[int, ...]
+    supports_trees: bool
+    vocab_limit: int
+    hidden_size: int
+    max_positions: int
+
+    def init(self, batch: int, capacity: int) -> Any:
+        """An empty state with room for `capacity` committed tokens per row."""
+        ...
+
+    def prefill(
+        self,
+        params: Any,
+        state: Any,
+        tokens: Int[Array, "B S"],
+        count: Int[Array, "B"],
+        total: Int[Array, "B"],
+    ) -> tuple[Any, PromptChunk]:
+        """Reads one right-padded chunk of the prompt and commits the first `count` ids of each row."""
+        ...
+
+    def logits(self, params: Any, hidden: Float[Array, "B N H"]) -> Float[Array, "B N V"]:
+        """Next-token logits of final-norm rows."""
+        ...
+
+    def verify(self, params: Any, state: Any, tree: Tree) -> Verified:
+        """One pass over all nodes of a tree; the state is not touched."""
+        ...
+
+    def commit(self, state: Any, pending: Any, acceptance: Acceptance) -> Any:
+        """Appends the accepted path: `acceptance.committed` entries per row."""
+        ...
+
+    def readout(self, params: Any) -> Readout:
+        """Embedding and head rows for drafters and selectors."""
+        ...
