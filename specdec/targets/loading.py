@@ -56,7 +56,10 @@ def _layer(config: TargetConfig, reader: _Reader, index: int) -> LayerParams:
     name = f"model.layers.{index}."
     width, inner = config.hidden_size, config.intermediate_size
     queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    qkv = {f"{name}self_attn.{letter}_proj": rows for letter, rows in zip("qkv", (queries, keys, keys), strict=True)}
+    qkv = {
+        f"{name}self_attn.{letter}_proj": rows
+        for letter, rows in zip("qkv", (queries, keys, keys), strict=True)
+    }
     gate_up = {f"{name}mlp.gate_proj": inner, f"{name}mlp.up_proj": inner}
     out, down = f"{name}self_attn.o_proj", f"{name}mlp.down_proj"
     return LayerParams(
@@ -84,7 +87,8 @@ class _Reader:
         self._used: set[str] = set()
 
     def one(self, name: str, *shape: int) -> jax.Array:
-        return jnp.asarray(self._cast(name, self._checked(name, shape)))
+        # A copy: the values may be a view of a mapped file, which must not outlive this call inside a JAX array.
+        return jnp.array(self._cast(name, self._checked(name, shape)))
 
     def fused(self, parts: dict[str, int], suffix: str, *rest: int) -> jax.Array:
         values = np.empty((sum(parts.values()), *rest), self._dtype)
@@ -116,7 +120,9 @@ class _Reader:
 
     def _checked(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         if name not in self._names:
-            raise CheckpointError(f"{self._source.origin(name)} is missing, expected shape {shape}.{self._advice(name)}")
+            raise CheckpointError(
+                f"{self._source.origin(name)} is missing, expected shape {shape}.{self._advice(name)}"
+            )
         found = self._source.shape(name)
         if found != shape:
             raise CheckpointError(
@@ -142,4 +148,8 @@ class _Reader:
                 "this model ties them, or get the complete checkpoint."
             )
         close = sorted(other for other in self._names if other.endswith(name.removeprefix("model.")))
-        return f" There is {close[0]!r} instead." if close else " The checkpoint is incomplete or of another family."
+        return (
+            f" There is {close[0]!r} instead."
+            if close
+            else " The checkpoint is incomplete or of another family."
+        )
