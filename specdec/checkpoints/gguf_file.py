@@ -1,7 +1,7 @@
 """One GGUF file: its metadata and the place of every tensor, all bounds checked.
 
-The container is read here rather than by the `gguf` package, whose reader trusts counts and offsets (a hostile
-file can make it loop without end) and is several times slower on long vocabularies.
+The container is read here rather than by the `gguf` package, whose reader trusts counts and offsets (a
+hostile file can make it loop without end) and is several times slower on long vocabularies.
 
 References:
   ggml-org/ggml, "GGUF" specification, docs/gguf.md, versions 2 and 3.
@@ -51,7 +51,8 @@ class GgufFile:
       path: the file.
 
     Raises:
-      CheckpointError: the file is missing, cut short, malformed, or of a version or layout that is not supported.
+      CheckpointError: the file is missing, cut short, malformed, or of a version or layout that is not
+        supported.
     """
 
     def __init__(self, path: Path):
@@ -134,7 +135,8 @@ def _read_fields(cursor: _Cursor) -> tuple[dict[str, Value], int]:
     version = cursor.number("I", "the version")
     if version not in (2, 3):
         raise cursor.fail(
-            f"GGUF version {version} (0x{version:08x}) is not supported; versions 2 and 3 are, in little-endian order"
+            f"GGUF version {version} (0x{version:08x}) is not supported; versions 2 and 3 are, in "
+            f"little-endian order"
         )
     tensor_count, field_count = cursor.number("Q", "counts"), cursor.number("Q", "counts")
     fields: dict[str, Value] = {}

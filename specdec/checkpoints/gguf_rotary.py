@@ -81,7 +81,8 @@ def _llama3(meta: Metadata, theta: float, head_dim: int) -> RotaryConfig:
     stored = meta.file.tensors[_FACTORS]
     if stored.kind not in ("F32", "F16") or math.prod(stored.shape) != head_dim // 2:
         raise ConfigError(
-            f"{meta.file.path}: {_FACTORS} is {stored.kind} of shape {stored.shape}, expected {head_dim // 2} floats."
+            f"{meta.file.path}: {_FACTORS} is {stored.kind} of shape {stored.shape}, expected "
+            f"{head_dim // 2} floats."
         )
     factors = dequantise(meta.file, _FACTORS).reshape(-1).astype(np.float64)
     if np.isfinite(factors).all() and (factors >= 1.0 - _TOLERANCE).all():

@@ -37,7 +37,8 @@ def load(file: GgufFile, folder: Path) -> Tokenizer:
         known = len(_strings(file, "tokens", required=False))
         if known and tokenizer.size > known:
             raise CheckpointError(
-                f"{folder / hf_tokenizer.TOKENIZER}: has {tokenizer.size} tokens, but {file.path.name} knows {known}. "
+                f"{folder / hf_tokenizer.TOKENIZER}: has {tokenizer.size} tokens, but "
+                f"{file.path.name} knows {known}. "
                 "They do not belong together; move one of them."
             )
         return tokenizer
@@ -48,14 +49,16 @@ def _from_metadata(file: GgufFile) -> Tokenizer:
     model = file.fields.get(_PREFIX + "model")
     if model != "gpt2":
         raise CheckpointError(
-            f"{file.path}: its tokenizer is of kind {model!r:.80}; only byte-level BPE ('gpt2') can be built from "
+            f"{file.path}: its tokenizer is of kind {model!r:.80}; only byte-level BPE ('gpt2') can "
+            f"be built from "
             "GGUF metadata. Put the model's tokenizer.json into the same folder."
         )
     name = file.fields.get(_PREFIX + "pre", "default")
     splitter = SPLITTERS.get(name) if isinstance(name, str) else None
     if splitter is None:
         raise CheckpointError(
-            f"{file.path}: {_PREFIX}pre is {name!r:.80}; supported are {', '.join(SPLITTERS)}. Put the model's "
+            f"{file.path}: {_PREFIX}pre is {name!r:.80}; supported are {', '.join(SPLITTERS)}. Put "
+            f"the model's "
             "tokenizer.json into the same folder."
         )
     tokens = _strings(file, "tokens")
@@ -143,7 +146,8 @@ def _kinds(file: GgufFile, count: int) -> list[int]:
 def _merges(file: GgufFile, vocabulary: dict[str, int]) -> list[tuple[str, str]]:
     merges = []
     for line in _strings(file, "merges"):
-        # A token may itself contain a space only as its first character's stand-in, so the first space divides.
+        # A token may itself contain a space only as its first character's stand-in, so the first space
+        # divides.
         left, _, right = line.partition(" ")
         if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
             raise CheckpointError(

@@ -40,7 +40,8 @@ def fetch_repository(name: str, *, progress: bool = True) -> Path:
         ) from error
     except Exception as error:  # the hub's client, its HTTP library and the disk all raise their own
         raise FetchError(
-            f"{name}: could not be fetched from the model hub ({type(error).__name__}: {str(error)[:300]}). Check the "
+            f"{name}: could not be fetched from the model hub ({type(error).__name__}: "
+            f"{str(error)[:300]}). Check the "
             "name, the network and, for gated models, HF_TOKEN; or give a local folder or GGUF file."
         ) from error
     finally:

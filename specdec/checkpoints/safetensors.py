@@ -1,7 +1,7 @@
 """A checkpoint in safetensors files: one file, or shards named by an index.
 
-The index decides: every shard it names must be whole and hold the tensors listed for it, and any other file in
-the folder is ignored.
+The index decides: every shard it names must be whole and hold the tensors listed for it, and any other
+file in the folder is ignored.
 Leaves out: the layout of a single file (`safetensors_file.py`) and `.bin` / `.pth` pickles.
 """
 
@@ -30,8 +30,8 @@ class SafetensorsSource:
       fp8_block: rows and columns that share one scale where float8 weights are scaled by blocks.
 
     Raises:
-      CheckpointError: a file is missing or damaged, the index names a tensor that its shard lacks, or a float8
-        tensor has no scale. Nothing has been read then but headers.
+      CheckpointError: a file is missing or damaged, the index names a tensor that its shard lacks, or a
+        float8 tensor has no scale. Nothing has been read then but headers.
     """
 
     def __init__(self, folder: Path, *, fp8_block: tuple[int, int] = (128, 128)):

@@ -22,7 +22,7 @@ class TensorSource(Protocol):
         ...
 
     def read(self, name: str) -> np.ndarray:
-        """Values of a tensor as float32, float16 or bfloat16 (`ml_dtypes`); the caller must not write to it."""
+        """Values of a tensor as float32, float16 or bfloat16 (`ml_dtypes`), not to be written to."""
         ...
 
     def origin(self, name: str) -> str:

@@ -12,8 +12,9 @@ from specdec.targets.config import TargetConfig
 def stop_ids(config: TargetConfig, tokenizer: Tokenizer | None) -> tuple[int, ...]:
     """The union of the ids that the model's configuration, generation configuration and tokenizer name.
 
-    No source replaces another: a chat model often lists its end-of-turn id in one place and the end of text in
-    another, and stopping at only one of them lets it open a second turn. A set given by the user replaces this one.
+    No source replaces another: a chat model often lists its end-of-turn id in one place and the end of
+    text in another, and stopping at only one of them lets it open a second turn. A set given by the user
+    replaces this one.
 
     Args:
       config: the target's configuration, whose `stop_ids` already unite its own two files.

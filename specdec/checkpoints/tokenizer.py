@@ -84,7 +84,8 @@ class Tokenizer:
 
         Args:
           messages: the turns as `{"role": ..., "content": ...}`, or a string for a single user turn.
-          **template_kwargs: passed on to the template (`tools`, `enable_thinking`, `add_generation_prompt`, ...).
+          **template_kwargs: passed on to the template (`tools`, `enable_thinking`,
+            `add_generation_prompt`, ...).
 
         Returns:
           The ids of the rendered text. The template alone decides about special tokens: none are added again,
@@ -106,7 +107,8 @@ class Tokenizer:
         turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         if not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
             raise SettingsError(
-                f"messages should be a string or a non-empty list of dicts with 'role' and 'content', came {turns!r:.120}."
+                f"messages should be a string or a non-empty list of dicts with 'role' and "
+                f"'content', came {turns!r:.120}."
             )
         template_kwargs.setdefault(
             "add_generation_prompt", not template_kwargs.get("continue_final_message", False)
@@ -138,7 +140,8 @@ class Tokenizer:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise SettingsError(
-                f"The prompt is not valid Unicode: {error.reason} at character {error.start}. Repair the text."
+                f"The prompt is not valid Unicode: {error.reason} at character {error.start}. "
+                f"Repair the text."
             ) from error
         ids = self._backend.encode(text, add_special_tokens=add_special).ids
         start = 0

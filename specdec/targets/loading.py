@@ -1,7 +1,7 @@
 """From named tensors to `TargetParams`: shapes checked, inputs shared by several projections fused.
 
-The embedding and the head follow the configuration. Tied: the embedding is the head; a head in the file is not
-used, and a warning says so if it differs. Untied: the file must have one.
+The embedding and the head follow the configuration. Tied: the embedding is the head; a head in the file is
+not used, and a warning says so if it differs. Untied: the file must have one.
 Leaves out: reading files (`specdec.checkpoints`) and choosing devices or a sharding.
 """
 
@@ -87,7 +87,7 @@ class _Reader:
         self._used: set[str] = set()
 
     def one(self, name: str, *shape: int) -> jax.Array:
-        # A copy: the values may be a view of a mapped file, which must not outlive this call inside a JAX array.
+        # A copy: the values may be a view of a mapped file, which a JAX array must not keep alive.
         return jnp.array(self._cast(name, self._checked(name, shape)))
 
     def fused(self, parts: dict[str, int], suffix: str, *rest: int) -> jax.Array:
@@ -103,7 +103,8 @@ class _Reader:
         embed = self._source.read("model.embed_tokens.weight")
         if not np.array_equal(self._source.read(_HEAD), embed):
             warnings.warn(
-                f"{self._source.origin(_HEAD)} differs from the embedding although the configuration ties them; "
+                f"{self._source.origin(_HEAD)} differs from the embedding although the "
+                f"configuration ties them; "
                 "the embedding is used as the head. Set tie_word_embeddings to false to use this tensor.",
                 stacklevel=3,
             )
@@ -113,7 +114,8 @@ class _Reader:
         if unused:
             more = f" and {len(unused) - 8} more" if len(unused) > 8 else ""
             warnings.warn(
-                f"{self._source.origin(unused[0])}: {len(unused)} tensors of this checkpoint are not used by a "
+                f"{self._source.origin(unused[0])}: {len(unused)} tensors of this checkpoint are "
+                f"not used by a "
                 f"{self._config.family.value} target: {', '.join(unused[:8])}{more}.",
                 stacklevel=3,
             )
@@ -137,14 +139,16 @@ class _Reader:
             cast = values.astype(self._dtype, copy=False)
         if self._dtype == np.float16 and values.dtype != np.float16 and np.isinf(cast).any():
             raise CheckpointError(
-                f"{self._source.origin(name)} has values beyond the range of float16; load in bfloat16 or float32."
+                f"{self._source.origin(name)} has values beyond the range of float16; load in "
+                f"bfloat16 or float32."
             )
         return cast
 
     def _advice(self, name: str) -> str:
         if name == _HEAD:
             return (
-                " The configuration does not tie the head to the embedding; set tie_word_embeddings to true if "
+                " The configuration does not tie the head to the embedding; set tie_word_embeddings "
+                "to true if "
                 "this model ties them, or get the complete checkpoint."
             )
         close = sorted(other for other in self._names if other.endswith(name.removeprefix("model.")))
