@@ -1,4 +1,4 @@
-"""Rotary settings from a Hugging Face config, in its older (`rope_scaling`) and newer (`rope_parameters`) form.
+"""Rotary settings from a Hugging Face config, older (`rope_scaling`) or newer (`rope_parameters`).
 
 References:
   Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023, sections 3.2-3.4.

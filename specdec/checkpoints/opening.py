@@ -5,10 +5,14 @@ Leaves out: finding the files (`locate.py`) and placing the weights in JAX array
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from specdec.checkpoints.files import ModelFiles
 from specdec.checkpoints.source import TensorSource
 from specdec.checkpoints.tokenizer import Tokenizer
-from specdec.targets.config import TargetConfig
+
+if TYPE_CHECKING:  # finding a file should not start JAX
+    from specdec.targets.config import TargetConfig
 
 
 def read_config(files: ModelFiles) -> TargetConfig:

@@ -5,8 +5,12 @@ Leaves out: stop strings, and applying the ids (`specdec.decoding`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from specdec.checkpoints.tokenizer import Tokenizer
-from specdec.targets.config import TargetConfig
+
+if TYPE_CHECKING:
+    from specdec.targets.config import TargetConfig
 
 
 def stop_ids(config: TargetConfig, tokenizer: Tokenizer | None) -> tuple[int, ...]:

@@ -8,16 +8,19 @@ Leaves out: reading files (`specdec.checkpoints`) and choosing devices or a shar
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from specdec.checkpoints.source import TensorSource
 from specdec.errors import CheckpointError
 from specdec.targets.config import TargetConfig
 from specdec.targets.params import LayerParams, TargetParams
+
+if TYPE_CHECKING:
+    from specdec.checkpoints.source import TensorSource
 
 _HEAD = "lm_head.weight"
 # Old checkpoints store rotary frequencies, which follow from the configuration.
