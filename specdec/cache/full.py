@@ -51,7 +51,9 @@ class FullAttention:
     num_kv_heads: int
     head_dim: int
     dtype: str = "float32"
-    precision: str = "highest"
+    precision: jax.lax.Precision = jax.lax.Precision.HIGHEST
+
+    node_axis = 2  # of the pending buffers
 
     def init(self, batch: int, capacity: int) -> FullState:
         shape = (batch, self.num_kv_heads, capacity, self.head_dim)

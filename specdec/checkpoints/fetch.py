@@ -26,7 +26,7 @@ from specdec.errors import FetchError
 _CHUNK = 1 << 20
 _PRIVATE = ".fetching-"
 _SPARE = 16 << 20
-_ABANDONED_AFTER = 24 * 3600.0
+_ABANDONED_AFTER = 1800.0  # seconds without any write
 
 
 def fetch_smollm2(cache: Path, progress: bool = True) -> Path:
@@ -116,10 +116,11 @@ def _private_folder(folder: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    # A process killed outright cannot tidy up; a living one is far younger than this.
+    # A process killed outright cannot tidy up; a living one keeps writing, however slow its network.
     for path in folder.glob(_PRIVATE + "*"):
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _ABANDONED_AFTER:
+            newest = max(part.stat().st_mtime for part in (path, *path.rglob("*")))
+            if time.time() - newest > _ABANDONED_AFTER:
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -186,7 +187,7 @@ def _publish(unpacked: Path, target: Path, wheel: WheelFile) -> None:
 
 
 def _explain(error: OSError, folder: Path, wheel: WheelFile) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
         advice = "The disk is full. Free some space or set SPECDEC_CACHE to another disk."
     else:
         advice = "Check the folder's permissions or set SPECDEC_CACHE to another one."

@@ -8,6 +8,7 @@ Leaves out: recurrent and sliding-window layers, mixture-of-experts blocks.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import flax.struct
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from specdec.backends import Backend
 from specdec.cache import FullAttention, live_prefix
 from specdec.targets.config import TargetConfig
 from specdec.targets.layers import gated_mlp, linear, rms_norm
@@ -38,16 +40,14 @@ class Decoder:
 
     Args:
       config: sizes and switches.
-      dtype: of activations and cache.
-      precision: of every product.
+      backend: number formats and product precision.
       features: layers whose output rows (the residual stream after the layer, before any norm) are captured, in
         this order. The last layer counts like the others: its row is taken before the final norm.
       vocab_limit: ids at or above it are never produced; 0 means the whole vocabulary.
     """
 
     config: TargetConfig
-    dtype: str = "float32"
-    precision: str = "highest"
+    backend: Backend = Backend(name="cpu", platform="cpu")
     features: tuple[int, ...] = ()
     vocab_limit: int = 0
 
@@ -70,7 +70,8 @@ class Decoder:
     @property
     def kinds(self) -> tuple[FullAttention, ...]:
         """The cache kind of every layer."""
-        kind = FullAttention(self.config.num_kv_heads, self.config.head_dim, self.dtype, self.precision)
+        backend = self.backend
+        kind = FullAttention(self.config.num_kv_heads, self.config.head_dim, backend.cache_dtype, backend.precision)
         return (kind,) * self.config.num_layers
 
     def init(self, batch: int, capacity: int) -> DecoderState:
@@ -95,10 +96,45 @@ class Decoder:
         chunk = PromptChunk(tokens, state.length, count, total, hidden, features)
         return self.append(state, pending, path, count), chunk
 
-    def verify(self, params: TargetParams, state: DecoderState, tree: Tree) -> Verified:
+    def verify(
+        self, params: TargetParams, state: DecoderState, tree: Tree, sizes: tuple[int, ...] = ()
+    ) -> Verified:
+        """One pass over a tree.
+
+        Args:
+          params: weights.
+          state: committed entries; read only.
+          tree: N slots.
+          sizes: widths smaller than N that may be used instead when the valid slots fit (ascending).
+        """
+        sizes = tuple(size for size in sizes if size < tree.num_nodes)
+        if not sizes:
+            return self._verify(params, state, tree, tree.num_nodes)
+        used = jnp.where(tree.valid, jnp.arange(1, tree.num_nodes + 1), 0).max()
+        index = (used > jnp.asarray(sizes)).sum()
+        branches = [functools.partial(self._verify, size=size) for size in (*sizes, tree.num_nodes)]
+        return jax.lax.switch(index, branches, params, state, tree)
+
+    def _verify(self, params: TargetParams, state: DecoderState, tree: Tree, size: int) -> Verified:
+        """A pass over the first `size` slots, its rows padded to all of them."""
+        slots = tree.num_nodes
+        tree = tree.truncate(size)
         positions = state.length[:, None] + tree.depth
         hidden, features, pending = self.run(params, state, tree.token, positions, tree.ancestors())
-        return Verified(self.logits(params, hidden), hidden, features, pending)
+        verified = Verified(self.logits(params, hidden), hidden, features, pending)
+        if size == slots:
+            return verified
+
+        def pad(leaf: Array, axis: int) -> Array:
+            widths = [(0, 0)] * leaf.ndim
+            widths[axis] = (0, slots - size)
+            return jnp.pad(leaf, widths)
+
+        entries = tuple(
+            jax.tree.map(functools.partial(pad, axis=kind.node_axis), entry)
+            for kind, entry in zip(self.kinds, pending, strict=True)
+        )
+        return jax.tree.map(functools.partial(pad, axis=1), verified.replace(pending=())).replace(pending=entries)
 
     def commit(self, state: DecoderState, pending: tuple[Any, ...], acceptance: Acceptance) -> DecoderState:
         return self.append(state, pending, acceptance.path, acceptance.committed)
@@ -126,7 +162,7 @@ class Decoder:
         # Rows first here: the vocabulary is the minor axis of every consumer, and transposing costs more than the product.
         hidden = jax.lax.optimization_barrier(hidden)
         logits = jnp.einsum(
-            "bnh,vh->bnv", hidden, head, precision=self.precision, preferred_element_type=jnp.float32
+            "bnh,vh->bnv", hidden, head, precision=self.backend.precision, preferred_element_type=jnp.float32
         )
         if self.vocab_limit < head.shape[0]:
             logits = jnp.where(jnp.arange(head.shape[0]) < self.vocab_limit, logits, -jnp.inf)
@@ -160,7 +196,7 @@ class Decoder:
         config = self.config
         cos, sin = rotation(config.rotary, config.head_dim, positions)
         prefix = live_prefix(state.length, state.layers[0].key.shape[2])
-        x = params.embed[tokens.reshape(-1)].T.astype(self.dtype)
+        x = params.embed[tokens.reshape(-1)].T.astype(self.backend.dtype)
         captured, entries = {}, []
         for index, (layer, kind) in enumerate(zip(params.layers, self.kinds, strict=True)):
             query, key, value = self._project(layer, x, batch, nodes, cos, sin)
@@ -177,10 +213,10 @@ class Decoder:
             )
             # [B, Q, R, E] -> [Q * E, B * R]
             columns = jnp.transpose(mixed, (1, 3, 0, 2)).reshape(-1, batch * nodes)
-            x = x + linear(layer.out, columns, layer.out_bias, self.precision)
+            x = x + linear(layer.out, columns, layer.out_bias, self.backend.precision)
             normed = rms_norm(x, layer.mlp_norm, config.norm_eps)
             x = x + gated_mlp(
-                layer.gate_up, layer.down, normed, layer.gate_up_bias, layer.down_bias, self.precision
+                layer.gate_up, layer.down, normed, layer.gate_up_bias, layer.down_bias, self.backend.precision
             )
             entries.append(new)
             if index in self.features:
@@ -197,7 +233,7 @@ class Decoder:
         """Rotated queries and keys, and values, as `[B, heads, R, head_dim]`."""
         config = self.config
         normed = rms_norm(x, layer.attn_norm, config.norm_eps)
-        fused = linear(layer.qkv, normed, layer.qkv_bias, self.precision)
+        fused = linear(layer.qkv, normed, layer.qkv_bias, self.backend.precision)
         heads = fused.reshape(-1, config.head_dim, batch, nodes)
         last = config.num_heads + config.num_kv_heads
         query, key, value = heads[: config.num_heads], heads[config.num_heads : last], heads[last:]

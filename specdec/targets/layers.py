@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 
 def linear(
-    weight: Float[Array, "O I"], x: Float[Array, "I M"], bias: Float[Array, "O"] | None, precision: str
+    weight: Float[Array, "O I"], x: Float[Array, "I M"], bias: Float[Array, "O"] | None, precision: jax.lax.Precision
 ) -> Float[Array, "O M"]:
     """`weight @ x (+ bias)`, accumulated in float32, in the dtype of `x`."""
     y = jnp.dot(weight, x, precision=precision, preferred_element_type=jnp.float32)
@@ -38,7 +38,7 @@ def gated_mlp(
     x: Float[Array, "H M"],
     gate_up_bias: Float[Array, "G"] | None,
     down_bias: Float[Array, "H"] | None,
-    precision: str,
+    precision: jax.lax.Precision,
 ) -> Float[Array, "H M"]:
     """`down (silu(gate x) * up x)` with gate and up stored as one matrix, gate rows first."""
     gate, up = jnp.split(linear(gate_up, x, gate_up_bias, precision), 2, axis=0)

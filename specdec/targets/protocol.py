@@ -47,8 +47,8 @@ class Target(Protocol):
         """Next-token logits of final-norm rows."""
         ...
 
-    def verify(self, params: Any, state: Any, tree: Tree) -> Verified:
-        """One pass over all nodes of a tree; the state is not touched."""
+    def verify(self, params: Any, state: Any, tree: Tree, sizes: tuple[int, ...] = ()) -> Verified:
+        """One pass over the nodes of a tree; the state is not touched. `sizes`: narrower passes it may use."""
         ...
 
     def commit(self, state: Any, pending: Any, acceptance: Acceptance) -> Any:

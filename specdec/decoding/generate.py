@@ -1,0 +1,223 @@
+"""`generate`: prompts in, results out.
+
+Leaves out: yielding text as it comes (`stream.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import overload
+
+import jax
+import numpy as np
+
+from specdec.decoding.engine import Engine, row_seeds
+from specdec.decoding.policy import Strategy
+from specdec.decoding.result import FinishReason, Result, Timing, round_records
+from specdec.decoding.state import DecodeState
+from specdec.decoding.stop import Reason
+from specdec.decoding.text import StopHit, TextCutter
+from specdec.errors import SettingsError
+from specdec.model import Model, Prompt
+from specdec.sampling import Sampling, sampling
+
+ROUNDS_PER_CHECK = 8  # rounds between two looks for stop strings
+
+
+def generate(
+    model: Model,
+    prompt: Prompt | list[str] | list[list[int]],
+    *,
+    strategy: Strategy | None = None,
+    max_new_tokens: int = 256,
+    settings: Sampling | None = None,
+    seed: int | Sequence[int] | None = None,
+    stop_ids: Sequence[int] | None = None,
+    stop_strings: Sequence[str] = (),
+    capacity: int | None = None,
+    chat: bool | None = None,
+) -> Result | list[Result]:
+    """Decodes one prompt or a batch; speculation changes the speed, not the output.
+
+    Args:
+      model: from `specdec.load`.
+      prompt: text, chat messages, or ids; a list of texts or of id lists is a batch.
+      strategy: from `specdec.strategies`; None is plain decoding.
+      max_new_tokens: most ids to return; 0 returns an empty result without running the target.
+      settings: from `specdec.sampling`; None is greedy.
+      seed: a number (row i uses seed + i), one per row, or None for fresh ones (see `Result.seed`).
+      stop_ids: ids that end a row, instead of the model's own.
+      stop_strings: strings that end a row; not part of the text.
+      capacity: positions per row; None fits the prompt and the cap.
+      chat: whether text is a user's turn; None means "if the model has a chat template".
+
+    Returns:
+      A `Result`, or a list of them for a batch.
+
+    Raises:
+      SettingsError, CompatibilityError, TemplateError: before any compute, saying what to do.
+      NumericalError: the target produced NaN.
+
+    Example:
+      >>> specdec.generate(model, "What is a tree?", strategy=specdec.strategies.prompt_lookup(8))  # doctest: +SKIP
+    """
+    started = time.perf_counter()
+    prompts, batched = _as_batch(prompt)
+    encoded = [model.encode(item, chat=chat) for item in prompts]
+    engine = make_engine(model, strategy, settings, stop_ids, stop_strings, capacity)
+    _check_cap(max_new_tokens)
+    seeds = row_seeds(seed, len(encoded))
+    if max_new_tokens == 0:
+        results = [_empty(engine, ids, int(one)) for ids, one in zip(encoded, seeds, strict=True)]
+        return results if batched else results[0]
+    state = engine.prefill(encoded, max_new_tokens, [int(one) for one in seeds])
+    jax.block_until_ready(state.context.root)
+    first = time.perf_counter()
+    cutters = [TextCutter(model.tokenizer, stop_strings) for _ in encoded]
+    state = _decode(engine, state, cutters, bool(stop_strings))
+    timing = Timing(first_token=first - started, decode=time.perf_counter() - first)
+    results = collect(engine, state, encoded, cutters, timing)
+    return results if batched else results[0]
+
+
+def make_engine(
+    model: Model,
+    strategy: Strategy | None,
+    settings: Sampling | None,
+    stop_ids: Sequence[int] | None,
+    stop_strings: Sequence[str],
+    capacity: int | None,
+) -> Engine:
+    """An engine from the arguments that `generate` and `stream` share."""
+    if strategy is None:
+        from specdec.strategies import plain
+
+        strategy = plain()
+    if isinstance(stop_strings, str) or any(not isinstance(stop, str) or not stop for stop in stop_strings):
+        raise SettingsError(f"stop_strings must be a sequence of non-empty strings, got {stop_strings!r}.")
+    if stop_strings and model.tokenizer is None:
+        raise SettingsError(f"stop_strings need text, and model {model.name!r} has no tokenizer; use stop_ids.")
+    stops = None if stop_ids is None else tuple(int(stop) for stop in stop_ids)
+    return Engine(model, strategy, settings or sampling(), stops, capacity)
+
+
+def _check_cap(cap: int) -> None:
+    if isinstance(cap, bool) or not isinstance(cap, int) or cap < 0:
+        raise SettingsError(f"max_new_tokens must be a whole number >= 0, got {cap!r}.")
+
+
+def _as_batch(prompt) -> tuple[list, bool]:
+    if isinstance(prompt, str):
+        return [prompt], False
+    items = list(prompt)
+    if items and all(isinstance(item, str) for item in items):
+        return items, True
+    if items and all(isinstance(item, (list, tuple, np.ndarray)) for item in items):
+        return items, True
+    return [items], False
+
+
+def _decode(engine: Engine, state: DecodeState, cutters: list[TextCutter], look: bool) -> DecodeState:
+    """Runs to the end; with stop strings, a few rounds at a time, ending rows whose text is complete."""
+    if not look:
+        return engine.run_owned(state)
+    seen = [0] * len(cutters)
+    while True:
+        state = push_new(engine, state, cutters, seen)
+        if not bool(state.running.any()):
+            return state
+        state = engine.run_owned(state, ROUNDS_PER_CHECK)
+
+
+def push_new(engine: Engine, state: DecodeState, cutters: list[TextCutter], seen: list[int]) -> DecodeState:
+    """Feeds new ids to the cutters; rows whose text hit a stop string are ended."""
+    ids = returned_ids(state)
+    for row, cutter in enumerate(cutters):
+        cutter.push(ids[row][seen[row] :])
+        seen[row] = len(ids[row])
+    hits = np.asarray([cutter.hit is not None for cutter in cutters])
+    if hits.any():
+        reason = np.where(hits & (np.asarray(state.reason) == Reason.RUNNING), Reason.STOP, state.reason)
+        state = state.replace(reason=jax.numpy.asarray(reason, np.int32))
+    return state
+
+
+def returned_ids(state: DecodeState) -> list[list[int]]:
+    """Ids of every row so far, on the host."""
+    history = np.asarray(state.context.history)
+    start, count = np.asarray(state.prompt_length), np.asarray(state.returned)
+    return [history[row, start[row] : start[row] + count[row]].tolist() for row in range(history.shape[0])]
+
+
+def collect(
+    engine: Engine,
+    state: DecodeState,
+    prompts: Sequence[Sequence[int]],
+    cutters: Sequence[TextCutter],
+    timing: Timing,
+) -> list[Result]:
+    """Results of a finished state. Text, ids, rounds and reason agree on one cut per row."""
+    records = jax.tree.map(np.asarray, state.records)
+    reasons, rounds = np.asarray(state.reason), int(state.round)
+    results = []
+    for row, ids in enumerate(returned_ids(state)):
+        stops = engine.model.stop_ids if engine.stop_ids is None else engine.stop_ids
+        cutter = TextCutter(engine.model.tokenizer, cutters[row].stop_strings)
+        text = cutter.push(ids) + cutter.flush()
+        hit, kept = cutter.hit, round_records(records, row, rounds)
+        if hit is not None:
+            ids, kept = ids[: hit.tokens], cut_rounds(kept, hit.tokens)
+        finish, detail = _ending(Reason(int(reasons[row])), ids, hit, stops)
+        results.append(
+            Result(
+                ids=tuple(ids),
+                text=text,
+                finish_reason=finish,
+                detail=detail,
+                rounds=kept,
+                prompt_ids=tuple(prompts[row]),
+                seed=int(state.noise.seed[row]),
+                strategy=engine.strategy.name,
+                budget=engine.strategy.budget,
+                timing=timing,
+            )
+        )
+    return results
+
+
+def cut_rounds(rounds, tokens: int):
+    """Rounds of the first `tokens` ids: the one that holds the cut is shortened, later ones did not happen."""
+    import dataclasses
+
+    kept, total = [], 1
+    for record in rounds:
+        if total >= tokens:
+            break
+        committed = min(record.committed, tokens - total)
+        kept.append(dataclasses.replace(record, committed=committed, accepted=committed - 1))
+        total += committed
+    return tuple(kept)
+
+
+def _ending(reason: Reason, ids: Sequence[int], hit: StopHit | None, stops) -> tuple[FinishReason, str]:
+    if hit is not None:
+        return FinishReason.STOP, hit.string
+    if reason == Reason.STOP or (ids and ids[-1] in stops):
+        return FinishReason.STOP, str(ids[-1])
+    return FinishReason.LENGTH, "capacity" if reason == Reason.CAPACITY else "max_new_tokens"
+
+
+def _empty(engine: Engine, prompt: Sequence[int], seed: int) -> Result:
+    return Result(
+        ids=(),
+        text="",
+        finish_reason=FinishReason.LENGTH,
+        detail="max_new_tokens",
+        rounds=(),
+        prompt_ids=tuple(prompt),
+        seed=seed,
+        strategy=engine.strategy.name,
+        budget=engine.strategy.budget,
+        timing=Timing(0.0, 0.0),
+    )
