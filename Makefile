@@ -32,7 +32,7 @@ help:
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "Python 3.11 or later is needed, $(PYTHON) is %d.%d: set PYTHON=" % v[:2])'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.stamp-base: pyproject.toml | $(BIN)/python
 	@echo "installing specdec-jax into $(VENV)"
