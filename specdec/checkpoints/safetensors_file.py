@@ -124,8 +124,12 @@ def _parse(path: Path, text: bytes, base: int) -> dict[str, TensorEntry]:
 def _entry(path: Path, name: str, value: object, base: int) -> TensorEntry:
     problem = "its header entry should hold dtype, shape and two data_offsets"
     if isinstance(value, dict):
-        code, shape, offsets = (value.get(key) for key in ("dtype", "shape", "data_offsets"))
-        if _counts(shape) and _counts(offsets) and len(offsets) == 2 and isinstance(code, str):
+        code, shape, offsets = (
+            value.get("dtype"),
+            _counts(value.get("shape")),
+            _counts(value.get("data_offsets")),
+        )
+        if shape is not None and offsets is not None and len(offsets) == 2 and isinstance(code, str):
             if code not in _DTYPES:
                 raise CheckpointError(
                     f"{path}: tensor {name!r} has dtype {code}; supported are {', '.join(_DTYPES)}."
@@ -138,5 +142,7 @@ def _entry(path: Path, name: str, value: object, base: int) -> TensorEntry:
     raise CheckpointError(f"{path}: tensor {name!r}: {problem}. The file is damaged; download it again.")
 
 
-def _counts(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 62 for item in value)
+def _counts(value: object) -> list[int] | None:
+    if isinstance(value, list) and all(type(item) is int and 0 <= item < 1 << 62 for item in value):
+        return value
+    return None

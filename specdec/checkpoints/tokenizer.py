@@ -104,7 +104,9 @@ class Tokenizer:
                 "A chat was asked for, but this model has no chat template (neither chat_template.jinja nor "
                 "chat_template in tokenizer_config.json or GGUF metadata). Give a raw prompt instead."
             )
-        turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        turns: list[Any] = (
+            [{"role": "user", "content": messages}] if isinstance(messages, str) else [*messages]
+        )
         if not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
             raise SettingsError(
                 f"messages should be a string or a non-empty list of dicts with 'role' and "

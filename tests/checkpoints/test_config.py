@@ -18,9 +18,7 @@ from specdec.targets.config import Family, RotaryConfig, RotaryKind, TargetConfi
 def read(folder: Path, generation: dict | None = None, **changes) -> TargetConfig:
     return read_config(
         locate(
-            str(
-                toys.write_config(folder, toys.config(changes.pop("family", "llama"), **changes), generation)
-            )
+            str(toys.write_config(folder, toys.config(changes.pop("family", "llama"), **changes), generation))
         )
     )
 
@@ -190,7 +188,10 @@ def test_rotary_settings_by_layer_type(tmp_path: Path):
             "sliding_window",
         ),
         ({"layer_types": ["full_attention", "linear_attention"]}, "layer_types"),
-        ({"family": "qwen2", "use_sliding_window": False, "sliding_window": 64, "max_window_layers": 0}, None),
+        (
+            {"family": "qwen2", "use_sliding_window": False, "sliding_window": 64, "max_window_layers": 0},
+            None,
+        ),
         ({"quantization_config": {"quant_method": "fp8"}}, None),
     ],
 )

