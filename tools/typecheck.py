@@ -54,22 +54,24 @@ def real_paths(text: str, mapping: dict[str, str]) -> str:
 
 
 def prove(tree: Path, mapping: dict[str, str]) -> list[str]:
-    """Put a wrong file into every package of the table; return the complaints that did not come."""
-    probes = {}
-    for package in mapping:
-        probe = tree.joinpath(*package.split("."), f"{PROBE}.py")
-        probe.write_text(f"import {package} as package\n\nnumber: int = 'text'\npackage.no_such_name\n")
-        probes[package] = probe
-    output = mypy(tree, *(part for package in mapping for part in ("-m", f"{package}.{PROBE}"))).stdout
-    wanted = [
-        (str(probe.relative_to(tree)), line, code)
-        for probe in probes.values()
-        for line, code in ((3, "assignment"), (4, "attr-defined"))
-    ]
+    """Make errors in the tree; return the complaints that did not come.
+
+    Every package gets a file that is wrong by itself (line 1) and one that misuses what another package's
+    wrong file declares (line 4), so the packages are seen, and see each other.
+    """
+    packages = list(mapping)
+    files = {}
+    for package, other in zip(packages, packages[1:] + packages[:1], strict=True):
+        file = tree.joinpath(*package.split("."), f"{PROBE}.py")
+        lines = ["number: int = 'text'", f"from {other} import {PROBE}", "", f"text: str = {PROBE}.number"]
+        file.write_text("\n".join(lines) + "\n")
+        files[f"{package}.{PROBE}"] = file.relative_to(tree)
+    output = mypy(tree, *(part for module in files for part in ("-m", module))).stdout
     return [
-        f"{path}:{line}: [{code}]"
-        for path, line, code in wanted
-        if not re.search(rf"^{re.escape(path)}:{line}: error: .*\[{code}\]$", output, flags=re.MULTILINE)
+        f"{file}:{line}"
+        for file in files.values()
+        for line in (1, 4)
+        if not re.search(rf"^{re.escape(str(file))}:{line}: error: .*\[assignment\]$", output, re.MULTILINE)
     ]
 
 
