@@ -144,8 +144,8 @@ def _check_digest(archive: Path, wheel: WheelFile, stages: Stages) -> None:
     if digest.hexdigest() != wheel.sha256:
         raise FetchError(
             f"{wheel.requirement}: the wheel is corrupt or not the expected one: sha256 should be "
-            f"{wheel.sha256} "
-            f"({wheel.size} bytes), came {digest.hexdigest()} ({seen} bytes). It was removed; try again."
+            f"{wheel.sha256} ({wheel.size} bytes), "
+            f"came {digest.hexdigest()} ({seen} bytes). It was removed; try again."
         )
 
 

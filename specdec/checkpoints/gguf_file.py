@@ -136,7 +136,7 @@ def _read_fields(cursor: _Cursor) -> tuple[dict[str, Value], int]:
     if version not in (2, 3):
         raise cursor.fail(
             f"GGUF version {version} (0x{version:08x}) is not supported; versions 2 and 3 are, in "
-            f"little-endian order"
+            "little-endian order"
         )
     tensor_count, field_count = cursor.number("Q", "counts"), cursor.number("Q", "counts")
     fields: dict[str, Value] = {}
@@ -179,6 +179,8 @@ def _place(cursor: _Cursor, name: str, shape: tuple[int, ...], code: int, start:
         kind = GGMLQuantizationType(code)
     except ValueError as error:
         raise cursor.fail(f"tensor {name!r} has unknown ggml type {code}") from error
+    if 0 in shape:
+        raise cursor.fail(f"tensor {name!r} of shape {shape} is empty")
     block, block_bytes = GGML_QUANT_SIZES[kind]
     if (shape[-1] if shape else 1) % block:
         raise cursor.fail(

@@ -38,8 +38,7 @@ def load(file: GgufFile, folder: Path) -> Tokenizer:
         if known and tokenizer.size > known:
             raise CheckpointError(
                 f"{folder / hf_tokenizer.TOKENIZER}: has {tokenizer.size} tokens, but "
-                f"{file.path.name} knows {known}. "
-                "They do not belong together; move one of them."
+                f"{file.path.name} knows {known}. They do not belong together; move one of them."
             )
         return tokenizer
     return _from_metadata(file)
@@ -49,17 +48,15 @@ def _from_metadata(file: GgufFile) -> Tokenizer:
     model = file.fields.get(_PREFIX + "model")
     if model != "gpt2":
         raise CheckpointError(
-            f"{file.path}: its tokenizer is of kind {model!r:.80}; only byte-level BPE ('gpt2') can "
-            f"be built from "
-            "GGUF metadata. Put the model's tokenizer.json into the same folder."
+            f"{file.path}: its tokenizer is of kind {model!r:.80}; only byte-level BPE ('gpt2') can be "
+            "built from GGUF metadata. Put the model's tokenizer.json into the same folder."
         )
     name = file.fields.get(_PREFIX + "pre", "default")
     splitter = SPLITTERS.get(name) if isinstance(name, str) else None
     if splitter is None:
         raise CheckpointError(
             f"{file.path}: {_PREFIX}pre is {name!r:.80}; supported are {', '.join(SPLITTERS)}. Put "
-            f"the model's "
-            "tokenizer.json into the same folder."
+            "the model's tokenizer.json into the same folder."
         )
     tokens = _strings(file, "tokens")
     kinds = _kinds(file, len(tokens))

@@ -34,9 +34,8 @@ def load_folder(folder: Path) -> Tokenizer:
     """
     if not (folder / TOKENIZER).is_file():
         raise CheckpointError(
-            f"{folder / TOKENIZER}: is missing. Slow tokenizers (tokenizer.model, vocab.txt) are "
-            f"not supported; "
-            "save the model's fast tokenizer there."
+            f"{folder / TOKENIZER}: is missing. Slow tokenizers (tokenizer.model, vocab.txt) are not "
+            "supported; save the model's fast tokenizer there."
         )
     from transformers import PreTrainedTokenizerFast
 

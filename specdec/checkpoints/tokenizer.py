@@ -109,7 +109,7 @@ class Tokenizer:
         )
         if not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
             raise SettingsError(
-                f"messages should be a string or a non-empty list of dicts with 'role' and "
+                "messages should be a string or a non-empty list of dicts with 'role' and "
                 f"'content', came {turns!r:.120}."
             )
         template_kwargs.setdefault(
@@ -143,7 +143,7 @@ class Tokenizer:
         except UnicodeEncodeError as error:
             raise SettingsError(
                 f"The prompt is not valid Unicode: {error.reason} at character {error.start}. "
-                f"Repair the text."
+                "Repair the text."
             ) from error
         ids = self._backend.encode(text, add_special_tokens=add_special).ids
         start = 0

@@ -91,13 +91,16 @@ class _Reader:
 
     def one(self, name: str, *shape: int) -> jax.Array:
         # A copy: the values may be a view of a mapped file, which a JAX array must not keep alive.
-        return jnp.array(self._cast(name, self._checked(name, shape)))
+        self._check(name, shape)
+        return jnp.array(self._read(name))
 
     def fused(self, parts: dict[str, int], suffix: str, *rest: int) -> jax.Array:
+        for part, rows in parts.items():
+            self._check(part + suffix, (rows, *rest))
         values = np.empty((sum(parts.values()), *rest), self._dtype)
         row = 0
         for part, rows in parts.items():
-            values[row : row + rows] = self._cast(part + suffix, self._checked(part + suffix, (rows, *rest)))
+            values[row : row + rows] = self._read(part + suffix)
             row += rows
         return jnp.asarray(values)
 
@@ -106,9 +109,8 @@ class _Reader:
         embed = self._source.read("model.embed_tokens.weight")
         if not np.array_equal(self._source.read(_HEAD), embed):
             warnings.warn(
-                f"{self._source.origin(_HEAD)} differs from the embedding although the "
-                f"configuration ties them; "
-                "the embedding is used as the head. Set tie_word_embeddings to false to use this tensor.",
+                f"{self._source.origin(_HEAD)} differs from the embedding although the configuration ties "
+                "them; the embedding is used as the head. Set tie_word_embeddings to false to use it.",
                 stacklevel=3,
             )
 
@@ -117,13 +119,12 @@ class _Reader:
         if unused:
             more = f" and {len(unused) - 8} more" if len(unused) > 8 else ""
             warnings.warn(
-                f"{self._source.origin(unused[0])}: {len(unused)} tensors of this checkpoint are "
-                f"not used by a "
-                f"{self._config.family.value} target: {', '.join(unused[:8])}{more}.",
+                f"{len(unused)} tensors of this checkpoint are not used by a {self._config.family.value} "
+                f"target: {', '.join(unused[:8])}{more}. The first is {self._source.origin(unused[0])}.",
                 stacklevel=3,
             )
 
-    def _checked(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    def _check(self, name: str, shape: tuple[int, ...]) -> None:
         if name not in self._names:
             raise CheckpointError(
                 f"{self._source.origin(name)} is missing, expected shape {shape}.{self._advice(name)}"
@@ -135,24 +136,23 @@ class _Reader:
                 "Weights and configuration do not belong together."
             )
         self._used.add(name)
-        return self._source.read(name)
 
-    def _cast(self, name: str, values: np.ndarray) -> np.ndarray:
+    def _read(self, name: str) -> np.ndarray:
+        values = self._source.read(name)
         with np.errstate(over="ignore"):
             cast = values.astype(self._dtype, copy=False)
         if self._dtype == np.float16 and values.dtype != np.float16 and np.isinf(cast).any():
             raise CheckpointError(
-                f"{self._source.origin(name)} has values beyond the range of float16; load in "
-                f"bfloat16 or float32."
+                f"{self._source.origin(name)} has values beyond the range of float16. "
+                "Load in bfloat16 or float32."
             )
         return cast
 
     def _advice(self, name: str) -> str:
         if name == _HEAD:
             return (
-                " The configuration does not tie the head to the embedding; set tie_word_embeddings "
-                "to true if "
-                "this model ties them, or get the complete checkpoint."
+                " The configuration does not tie the head to the embedding; set tie_word_embeddings to "
+                "true if this model ties them, or get the complete checkpoint."
             )
         close = sorted(other for other in self._names if other.endswith(name.removeprefix("model.")))
         return (

@@ -191,7 +191,8 @@ HUGE = 1 << 62
         (header((1, 0), text(b"t") + struct.pack("<IQIQ", 1, 33, 8, 0)), "whole Q8_0 blocks"),
         (header((1, 0), text(b"t") + struct.pack("<IQIQ", 1, HUGE, 0, 0)), "cut short.*'t'"),
         (header((1, 0), text(b"t") + struct.pack("<IQIQ", 1, 1, 0, HUGE)), "cut short.*'t'"),
-        (header((2, 0), 2 * (text(b"t") + struct.pack("<IQIQ", 1, 0, 0, 0)) + bytes(99)), "twice"),
+        (header((1, 0), text(b"t") + struct.pack("<IQQIQ", 2, 0, HUGE, 0, 0)), "empty"),
+        (header((2, 0), 2 * (text(b"t") + struct.pack("<IQIQ", 1, 1, 0, 0)) + bytes(99)), "twice"),
     ],
 )
 def test_hostile_files_are_refused(tmp_path: Path, content: bytes, message: str):

@@ -145,6 +145,14 @@ def test_case_31_every_wrong_shape_is_named(tmp_path: Path, name: str):
         load(toys.write_folder(tmp_path, config, values))
 
 
+def test_absurd_sizes_are_refused_before_anything_is_allocated(tmp_path: Path):
+    config = toys.config()
+    folder = toys.write_folder(tmp_path, config, toys.tensors(config))
+    toys.write_config(folder, {**config, "head_dim": 2_000_000_000})
+    with pytest.raises(CheckpointError, match=r"layers\.0\.self_attn\.q_proj\.weight. has shape"):
+        load(folder)
+
+
 def test_a_config_with_more_layers_than_the_file_is_refused_at_once(tmp_path: Path):
     config = toys.config()
     folder = toys.write_folder(tmp_path, config, toys.tensors(config))

@@ -104,6 +104,8 @@ def test_what_lies_there_instead_is_named(tmp_path: Path, found: str):
         ({"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}, "header entry"),
         ({"dtype": "F32", "shape": [1.5], "data_offsets": [0, 4]}, "header entry"),
         ({"dtype": "F32", "shape": [1]}, "header entry"),
+        ({"dtype": "F32", "shape": [0, 1 << 61], "data_offsets": [0, 0]}, "shape"),
+        ({"dtype": "F32", "shape": [1] * 65, "data_offsets": [0, 4]}, "shape"),
         (3, "header entry"),
     ],
 )
