@@ -23,7 +23,7 @@ GREEDY_BELOW = 1e-5
 
 @flax.struct.dataclass
 class Sampling:
-    """Normalised settings; build them with `sampling()`. Values are arrays, so changing one compiles nothing.
+    """Normalised settings; build them with `sample_with()`. Values are arrays, so changing one compiles nothing.
 
     Args:
       temperature: float32 scalar, > 0 unless greedy.
@@ -50,7 +50,7 @@ def _number(name: str, value: object, low: float, high: float, advice: str) -> f
     return float(value)
 
 
-def sampling(
+def sample_with(
     temperature: float = 0.0,
     *,
     top_k: int | None = None,
@@ -72,7 +72,7 @@ def sampling(
       SettingsError: a value outside its range, naming it.
 
     Example:
-      >>> sampling(0.8, top_p=0.95).greedy
+      >>> sample_with(0.8, top_p=0.95).greedy
       False
     """
     heat = _number("temperature", temperature, 0.0, 1e4, "Use 0 for greedy decoding.")

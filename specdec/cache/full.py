@@ -112,14 +112,17 @@ class FullAttention:
         """One gather and one write per row. All of `path` is written; entries beyond `count` stay garbage.
 
         `length + path.shape[1]` must not exceed the capacity: the write would be shifted back, silently.
+        A row that commits nothing writes its garbage to the very end. As `count` follows from the pass's result,
+        this also keeps XLA from moving the write before the pass's reads, for which it would copy the cache.
         """
-        del count  # the caller advances the length; garbage beyond it is overwritten later
+        width, capacity = path.shape[1], state.key.shape[2]
+        start = jnp.where(count > 0, length, capacity - width)
 
         def write(buffer: Array, fresh: Array) -> Array:
             moved = jnp.take_along_axis(fresh, path[:, None, :, None], axis=2, mode="clip")
             for row in range(buffer.shape[0]):
                 block = moved[row : row + 1]
-                buffer = jax.lax.dynamic_update_slice(buffer, block, (row, 0, length[row], 0))
+                buffer = jax.lax.dynamic_update_slice(buffer, block, (row, 0, start[row], 0))
             return buffer
 
         return jax.tree.map(write, state, FullState(key=pending.key, value=pending.value))

@@ -64,7 +64,11 @@ class Engine:
     @property
     def params(self) -> Params:
         """The weights of all parts."""
-        return Params(self.model.params, self.strategy.drafter_params, self.strategy.selector_params)
+        strategy = self.strategy
+        own = strategy.policy.selector is None
+        return Params(
+            self.model.params, strategy.drafter_params, strategy.drafter_params if own else strategy.selector_params
+        )
 
     def prefill(
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, seeds: Sequence[int] | None = None
@@ -122,6 +126,13 @@ class Engine:
         return limit if rounds is None else jnp.minimum(limit, state.round + jnp.int32(rounds))
 
     def _capacity(self, prompt: int, cap: int) -> int:
+        limit = self.check_prompt(prompt)
+        if self.capacity is not None:
+            return limit
+        return min(limit, max(_power_of_two(prompt + cap), SMALLEST_CAPACITY))
+
+    def check_prompt(self, prompt: int) -> int:
+        """Refuses a prompt (its length in ids) that leaves no room for an answer; returns the positions there are."""
         limit = self.model.target.max_positions
         if self.capacity is not None:
             limit = min(limit, self.capacity)
@@ -131,7 +142,7 @@ class Engine:
                 "shorten the prompt or raise `capacity` (up to the model's own limit of "
                 f"{self.model.target.max_positions})."
             )
-        return limit if self.capacity is not None else min(limit, max(_power_of_two(prompt + cap), SMALLEST_CAPACITY))
+        return limit
 
     def _checked(self, state: DecodeState) -> DecodeState:
         nan = np.asarray(state.nan)

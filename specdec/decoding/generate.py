@@ -5,22 +5,23 @@ Leaves out: yielding text as it comes (`stream.py`).
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
-from typing import overload
+from typing import Any
 
 import jax
 import numpy as np
 
 from specdec.decoding.engine import Engine, row_seeds
 from specdec.decoding.policy import Strategy
-from specdec.decoding.result import FinishReason, Result, Timing, round_records
+from specdec.decoding.result import FinishReason, Result, RoundRecord, Timing, round_records
 from specdec.decoding.state import DecodeState
 from specdec.decoding.stop import Reason
 from specdec.decoding.text import StopHit, TextCutter
 from specdec.errors import SettingsError
 from specdec.model import Model, Prompt
-from specdec.sampling import Sampling, sampling
+from specdec.sampling import Sampling, sample_with
 
 ROUNDS_PER_CHECK = 8  # rounds between two looks for stop strings
 
@@ -31,7 +32,7 @@ def generate(
     *,
     strategy: Strategy | None = None,
     max_new_tokens: int = 256,
-    settings: Sampling | None = None,
+    sampling: Sampling | None = None,
     seed: int | Sequence[int] | None = None,
     stop_ids: Sequence[int] | None = None,
     stop_strings: Sequence[str] = (),
@@ -45,7 +46,7 @@ def generate(
       prompt: text, chat messages, or ids; a list of texts or of id lists is a batch.
       strategy: from `specdec.strategies`; None is plain decoding.
       max_new_tokens: most ids to return; 0 returns an empty result without running the target.
-      settings: from `specdec.sampling`; None is greedy.
+      sampling: from `specdec.sample_with`; None is greedy.
       seed: a number (row i uses seed + i), one per row, or None for fresh ones (see `Result.seed`).
       stop_ids: ids that end a row, instead of the model's own.
       stop_strings: strings that end a row; not part of the text.
@@ -65,26 +66,25 @@ def generate(
     started = time.perf_counter()
     prompts, batched = _as_batch(prompt)
     encoded = [model.encode(item, chat=chat) for item in prompts]
-    engine = make_engine(model, strategy, settings, stop_ids, stop_strings, capacity)
-    _check_cap(max_new_tokens)
+    engine = make_engine(model, strategy, sampling, stop_ids, stop_strings, capacity)
+    check_cap(max_new_tokens)
     seeds = row_seeds(seed, len(encoded))
     if max_new_tokens == 0:
-        results = [_empty(engine, ids, int(one)) for ids, one in zip(encoded, seeds, strict=True)]
+        results = [empty_result(engine, ids, int(one)) for ids, one in zip(encoded, seeds, strict=True)]
         return results if batched else results[0]
     state = engine.prefill(encoded, max_new_tokens, [int(one) for one in seeds])
     jax.block_until_ready(state.context.root)
     first = time.perf_counter()
-    cutters = [TextCutter(model.tokenizer, stop_strings) for _ in encoded]
-    state = _decode(engine, state, cutters, bool(stop_strings))
+    state = _decode(engine, state, stop_strings)
     timing = Timing(first_token=first - started, decode=time.perf_counter() - first)
-    results = collect(engine, state, encoded, cutters, timing)
+    results = collect(engine, state, encoded, [stop_strings] * len(encoded), timing)
     return results if batched else results[0]
 
 
 def make_engine(
     model: Model,
     strategy: Strategy | None,
-    settings: Sampling | None,
+    sampling: Sampling | None,
     stop_ids: Sequence[int] | None,
     stop_strings: Sequence[str],
     capacity: int | None,
@@ -99,15 +99,15 @@ def make_engine(
     if stop_strings and model.tokenizer is None:
         raise SettingsError(f"stop_strings need text, and model {model.name!r} has no tokenizer; use stop_ids.")
     stops = None if stop_ids is None else tuple(int(stop) for stop in stop_ids)
-    return Engine(model, strategy, settings or sampling(), stops, capacity)
+    return Engine(model, strategy, sampling or sample_with(), stops, capacity)
 
 
-def _check_cap(cap: int) -> None:
+def check_cap(cap: int) -> None:
     if isinstance(cap, bool) or not isinstance(cap, int) or cap < 0:
         raise SettingsError(f"max_new_tokens must be a whole number >= 0, got {cap!r}.")
 
 
-def _as_batch(prompt) -> tuple[list, bool]:
+def _as_batch(prompt: Any) -> tuple[list[Any], bool]:
     if isinstance(prompt, str):
         return [prompt], False
     items = list(prompt)
@@ -118,29 +118,30 @@ def _as_batch(prompt) -> tuple[list, bool]:
     return [items], False
 
 
-def _decode(engine: Engine, state: DecodeState, cutters: list[TextCutter], look: bool) -> DecodeState:
+def _decode(engine: Engine, state: DecodeState, stop_strings: Sequence[str]) -> DecodeState:
     """Runs to the end; with stop strings, a few rounds at a time, ending rows whose text is complete."""
-    if not look:
+    if not stop_strings:
         return engine.run_owned(state)
+    cutters = [TextCutter(engine.model.tokenizer, stop_strings) for _ in state.prompt_length]
     seen = [0] * len(cutters)
     while True:
-        state = push_new(engine, state, cutters, seen)
+        for row, (cutter, ids) in enumerate(zip(cutters, returned_ids(state), strict=True)):
+            cutter.push(ids[seen[row] :])
+            seen[row] = len(ids)
+        state = end_hits(state, cutters)
         if not bool(state.running.any()):
             return state
         state = engine.run_owned(state, ROUNDS_PER_CHECK)
 
 
-def push_new(engine: Engine, state: DecodeState, cutters: list[TextCutter], seen: list[int]) -> DecodeState:
-    """Feeds new ids to the cutters; rows whose text hit a stop string are ended."""
-    ids = returned_ids(state)
-    for row, cutter in enumerate(cutters):
-        cutter.push(ids[row][seen[row] :])
-        seen[row] = len(ids[row])
+def end_hits(state: DecodeState, cutters: Sequence[TextCutter]) -> DecodeState:
+    """Ends the rows whose text has hit a stop string; a row that ended by itself keeps its reason."""
     hits = np.asarray([cutter.hit is not None for cutter in cutters])
-    if hits.any():
-        reason = np.where(hits & (np.asarray(state.reason) == Reason.RUNNING), Reason.STOP, state.reason)
-        state = state.replace(reason=jax.numpy.asarray(reason, np.int32))
-    return state
+    if not hits.any():
+        return state
+    reason = np.asarray(state.reason)
+    reason = np.where(hits & (reason == Reason.RUNNING), Reason.STOP, reason).astype(np.int32)
+    return state.replace(reason=jax.numpy.asarray(reason))
 
 
 def returned_ids(state: DecodeState) -> list[list[int]]:
@@ -154,7 +155,7 @@ def collect(
     engine: Engine,
     state: DecodeState,
     prompts: Sequence[Sequence[int]],
-    cutters: Sequence[TextCutter],
+    stop_strings: Sequence[Sequence[str]],
     timing: Timing,
 ) -> list[Result]:
     """Results of a finished state. Text, ids, rounds and reason agree on one cut per row."""
@@ -163,7 +164,7 @@ def collect(
     results = []
     for row, ids in enumerate(returned_ids(state)):
         stops = engine.model.stop_ids if engine.stop_ids is None else engine.stop_ids
-        cutter = TextCutter(engine.model.tokenizer, cutters[row].stop_strings)
+        cutter = TextCutter(engine.model.tokenizer, stop_strings[row])
         text = cutter.push(ids) + cutter.flush()
         hit, kept = cutter.hit, round_records(records, row, rounds)
         if hit is not None:
@@ -186,10 +187,8 @@ def collect(
     return results
 
 
-def cut_rounds(rounds, tokens: int):
+def cut_rounds(rounds: Sequence[RoundRecord], tokens: int) -> tuple[RoundRecord, ...]:
     """Rounds of the first `tokens` ids: the one that holds the cut is shortened, later ones did not happen."""
-    import dataclasses
-
     kept, total = [], 1
     for record in rounds:
         if total >= tokens:
@@ -200,7 +199,9 @@ def cut_rounds(rounds, tokens: int):
     return tuple(kept)
 
 
-def _ending(reason: Reason, ids: Sequence[int], hit: StopHit | None, stops) -> tuple[FinishReason, str]:
+def _ending(
+    reason: Reason, ids: Sequence[int], hit: StopHit | None, stops: Sequence[int]
+) -> tuple[FinishReason, str]:
     if hit is not None:
         return FinishReason.STOP, hit.string
     if reason == Reason.STOP or (ids and ids[-1] in stops):
@@ -208,7 +209,7 @@ def _ending(reason: Reason, ids: Sequence[int], hit: StopHit | None, stops) -> t
     return FinishReason.LENGTH, "capacity" if reason == Reason.CAPACITY else "max_new_tokens"
 
 
-def _empty(engine: Engine, prompt: Sequence[int], seed: int) -> Result:
+def empty_result(engine: Engine, prompt: Sequence[int], seed: int) -> Result:
     return Result(
         ids=(),
         text="",

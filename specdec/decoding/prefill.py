@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +16,13 @@ from jaxtyping import Array, Float, Int
 
 from specdec.decoding import stop
 from specdec.decoding.state import DecodeState, Params, Plan, empty_records
+from specdec.drafters import Drafter, NoDrafter, Stateless
 from specdec.noise import Noise
 from specdec.sampling import Sampling
+from specdec.targets import Target
 from specdec.tree import root_only
 from specdec.values import Context, path_tokens
+from specdec.verifiers import Verifier
 
 SMALLEST_CHUNK = 32
 
@@ -47,12 +51,13 @@ def schedule(total: int, largest: int, room: int) -> list[tuple[int, int]]:
     return chunks
 
 
-@functools.partial(jax.jit, static_argnames="plan", donate_argnames=("target", "drafter", "last"))
+@functools.partial(jax.jit, static_argnames=("reader", "listener"), donate_argnames=("target", "drafter", "last"))
 def _read_chunk(
-    plan: Plan,
-    params: Params,
-    target,
-    drafter,
+    reader: Target,
+    listener: Drafter,
+    params: tuple[Any, Any],
+    target: Any,
+    drafter: Any,
     last: Float[Array, "B H"],
     tokens: Int[Array, "B S"],
     start: Int[Array, ""],
@@ -61,8 +66,8 @@ def _read_chunk(
     """Target and drafter read one chunk; keeps the final-norm row of each row's last prompt token."""
     size = tokens.shape[1]
     count = jnp.clip(total - start, 0, size)
-    target, chunk = plan.target.prefill(params.target, target, tokens, count, total)
-    drafter = plan.policy.drafter.prime(params.drafter, drafter, chunk)
+    target, chunk = reader.prefill(params[0], target, tokens, count, total)
+    drafter = listener.prime(params[1], drafter, chunk)
     index = total - 1 - start
     ends_here = (index >= 0) & (index < size)
     rows = jnp.arange(tokens.shape[0])
@@ -70,13 +75,13 @@ def _read_chunk(
     return target, drafter, jnp.where(ends_here[:, None], row, last)
 
 
-@functools.partial(jax.jit, static_argnames="plan")
-def _first_token(plan: Plan, params: Params, state: DecodeState) -> DecodeState:
+@functools.partial(jax.jit, static_argnames=("target", "verifier"))
+def _first_token(target: Target, verifier: Verifier, params: Any, state: DecodeState) -> DecodeState:
     """Draws the id after the prompt as the bonus of a tree that holds the last prompt id alone."""
     before = state.context
-    logits = plan.target.logits(params.target, before.h0[:, None])
+    logits = target.logits(params, before.h0[:, None])
     tree = root_only(before.root)
-    acceptance = plan.policy.verifier.walk(logits, tree, before, state.settings, state.noise)
+    acceptance = verifier.walk(logits, tree, before, state.settings, state.noise)
     tokens = path_tokens(tree.token, acceptance)
     acceptance, reason = stop.clip(acceptance, tokens, before, state.stop_ids, state.cap, state.capacity)
     context = before.advance(tokens, acceptance, before.h0[:, None])
@@ -119,11 +124,14 @@ def prefill(
         tokens[row, : len(prompt)] = prompt
     target = plan.target.init(batch, storage)
     drafter = plan.policy.drafter.init(params.drafter, batch, storage)
+    # Drafters that keep nothing share one compiled prefill with plain decoding.
+    listener = NoDrafter() if isinstance(plan.policy.drafter, Stateless) else plan.policy.drafter
+    weights = (params.target, () if isinstance(listener, NoDrafter) else params.drafter)
     last = jnp.zeros((batch, plan.target.hidden_size), plan.target.backend.dtype)
     for start, size in chunks:
         part = jnp.asarray(tokens[:, start : start + size])
         target, drafter, last = _read_chunk(
-            plan, params, target, drafter, last, part, jnp.int32(start), jnp.asarray(total)
+            plan.target, listener, weights, target, drafter, last, part, jnp.int32(start), jnp.asarray(total)
         )
     history = np.zeros((batch, storage), np.int32)
     width = min(storage, tokens.shape[1])
@@ -151,4 +159,5 @@ def prefill(
         round=jnp.int32(0),
         records=empty_records(rounds, batch),
     )
-    return _first_token(plan, params, state)
+    assert plan.policy.verifier is not None
+    return _first_token(plan.target, plan.policy.verifier, params.target, state)

@@ -93,6 +93,8 @@ class Decoder:
         positions = state.length[:, None] + slots[None, :]
         hidden, features, pending = self.run(params, state, tokens, positions, causal)
         path = jnp.broadcast_to(slots[None, :], (batch, size))
+        # A pass that went wrong commits nothing. It also makes the write wait for the pass: see `FullAttention.commit`.
+        count = jnp.where(jnp.isnan(hidden).any(), 0, count)
         chunk = PromptChunk(tokens, state.length, count, total, hidden, features)
         return self.append(state, pending, path, count), chunk
 
