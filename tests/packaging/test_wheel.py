@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from package_layout import MAPPING, ROOT, SETUPTOOLS, installed_path, modules, sources
 
-DATA = (".gguf", ".json", ".jsonl", ".msgpack", ".npz", ".safetensors", ".txt")
+DATA = (".gguf", ".jinja", ".json", ".jsonl", ".msgpack", ".npz", ".safetensors", ".txt")
 
 
 def run(*command: str | Path, cwd: Path) -> str:
