@@ -14,11 +14,12 @@ import numbers
 import flax.struct
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from specdec.errors import SettingsError
 
 GREEDY_BELOW = 1e-5
+HEAD = 1024  # ids tried before the whole vocabulary is sorted
 
 
 @flax.struct.dataclass
@@ -31,15 +32,15 @@ class Sampling:
       top_p: float32 scalar in (0, 1].
       min_p: float32 scalar in [0, 1).
       greedy: static; True makes every draw an argmax.
-      filtered: static; whether any of top-k, top-p, min-p is on (they need a sort).
+      sorts: static; whether top-k or top-p is on (they need the vocabulary in order).
     """
 
     temperature: Float[Array, ""]
-    top_k: Float[Array, ""]
+    top_k: Int[Array, ""]
     top_p: Float[Array, ""]
     min_p: Float[Array, ""]
     greedy: bool = flax.struct.field(pytree_node=False)
-    filtered: bool = flax.struct.field(pytree_node=False)
+    sorts: bool = flax.struct.field(pytree_node=False)
 
 
 def _number(name: str, value: object, low: float, high: float, advice: str) -> float:
@@ -88,7 +89,7 @@ def sample_with(
         top_p=jnp.float32(p),
         min_p=jnp.float32(floor),
         greedy=greedy,
-        filtered=not greedy and (k > 0 or p < 1.0 or floor > 0.0),
+        sorts=not greedy and (k > 0 or p < 1.0),
     )
 
 
@@ -106,22 +107,45 @@ def log_probs(logits: Float[Array, "*batch V"], settings: Sampling) -> Float[Arr
     """
     logits = logits.astype(jnp.float32)
     scaled = (logits - logits.max(-1, keepdims=True)) / settings.temperature
-    if settings.filtered:
-        scaled = jnp.where(_kept(scaled, settings), scaled, -jnp.inf)
-    return jax.nn.log_softmax(scaled, axis=-1)
+    # The best id survives every filter, so min-p needs no order: its bar is relative to the maximum, here 0.
+    keep = scaled >= jnp.log(settings.min_p)
+    if settings.sorts:
+        keep &= _nucleus(scaled, settings)
+    return jax.nn.log_softmax(jnp.where(keep, scaled, -jnp.inf), axis=-1)
 
 
-def _kept(scaled: Float[Array, "*batch V"], settings: Sampling) -> Array:
-    """Which ids survive top-k, then top-p, then min-p. Equal logits keep the lower id first."""
-    order = jnp.argsort(-scaled, axis=-1, stable=True)
-    best_first = jnp.take_along_axis(scaled, order, axis=-1)
-    rank = jnp.arange(scaled.shape[-1], dtype=jnp.int32)
-    keep = jnp.broadcast_to(rank < settings.top_k, best_first.shape)
-    weight = jnp.where(keep, jnp.exp(best_first), 0.0)
-    mass = weight / weight.sum(-1, keepdims=True)
+def _nucleus(scaled: Float[Array, "*batch V"], settings: Sampling) -> Bool[Array, "*batch V"]:
+    """Which ids survive top-k, then top-p. Of equal logits the lower id comes first.
+
+    Sorting a vocabulary costs as much as a pass of a small model, so the best ids alone are tried first; only when
+    they do not hold the whole nucleus is everything sorted. Both give the same answer.
+    """
+    size = scaled.shape[-1]
+    few = min(HEAD, size)
+    best, ids = jax.lax.top_k(scaled, few)
+    total = jnp.exp(scaled).sum(-1, keepdims=True)
+    unlimited = settings.top_k >= size
+    enough = (settings.top_k <= few) | (unlimited & (jnp.exp(best).sum(-1) >= settings.top_p * total[..., 0]).all())
+
+    def from_head() -> Array:
+        kept = _best_first(best, jnp.where(unlimited, total, 0.0), settings)
+        return jnp.put_along_axis(jnp.zeros(scaled.shape, bool), ids, kept, axis=-1, inplace=False)
+
+    def from_all() -> Array:
+        order = jnp.argsort(scaled, axis=-1, stable=True, descending=True)
+        ranked = jnp.take_along_axis(scaled, order, axis=-1)
+        kept = _best_first(ranked, jnp.zeros_like(total), settings)
+        return jnp.put_along_axis(kept, order, kept, axis=-1, inplace=False)
+
+    return jax.lax.cond(enough, from_head, from_all)
+
+
+def _best_first(ranked: Float[Array, "*batch R"], total: Float[Array, "*batch 1"], settings: Sampling) -> Array:
+    """Top-k, then top-p, on ids in order. `total`: mass they are a part of; 0 where top-k leaves nothing outside."""
+    rank = jnp.arange(ranked.shape[-1], dtype=jnp.int32)
+    keep = jnp.broadcast_to(rank < settings.top_k, ranked.shape)
+    weight = jnp.where(keep, jnp.exp(ranked), 0.0)
+    mass = weight / jnp.maximum(total, weight.sum(-1, keepdims=True))
     before = jnp.cumsum(mass, axis=-1) - mass
     # float32 cumulative sums end a little above or below 1, so "off" must not depend on them.
-    keep &= (before < settings.top_p) | (settings.top_p >= 1.0) | (rank == 0)
-    keep &= jnp.exp(best_first) >= settings.min_p
-    inverse = jnp.argsort(order, axis=-1)
-    return jnp.take_along_axis(keep, inverse, axis=-1)
+    return keep & ((before < settings.top_p) | (settings.top_p >= 1.0) | (rank == 0))
