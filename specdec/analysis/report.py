@@ -1,0 +1,169 @@
+"""Results and comparisons as rich tables, for terminals and notebooks.
+
+Leaves out: plots, and every number that is not in `Result` or `Row` already.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from specdec.analysis.compare import Comparison
+from specdec.analysis.rows import ALL, Row
+from specdec.analysis.ties import FirstDifference
+from specdec.decoding.result import Result
+
+NONE = "-"
+
+
+def comparison_report(comparison: Comparison, *, by_category: bool = False) -> RenderableType:
+    """Two tables (output and drafting; speed and memory), first differences, and what needs attention.
+
+    Args:
+      comparison: from `compare`.
+      by_category: also the rows of single categories.
+    """
+    rows = comparison.rows if by_category else comparison.totals
+    title = f"{comparison.model}, {comparison.settings['prompts']} prompt(s)"
+    parts: list[RenderableType] = [drafting_table(rows, title), speed_table(rows)]
+    parts += difference_lines(comparison.totals, repeats_plain=comparison.settings["repeats_plain"])
+    parts += [Text(f"peak memory: {comparison.environment['peak_memory']}", style="dim")]
+    parts += [warning_panel(message) for message in attention(comparison)]
+    return Group(*parts)
+
+
+def drafting_table(rows: Sequence[Row], title: str | None = None) -> Table:
+    """What was drafted and kept, and whether the output is plain decoding's."""
+    columns = ["identical", "tokens", "passes", "tokens/pass", "drafted", "accepted", "accepted by depth", "fallbacks"]
+    table = _table(title, rows, ["nodes", *columns])
+    for row in rows:
+        table.add_row(
+            *_names(row, rows),
+            str(row.nodes),
+            f"{row.identical}/{row.prompts}",
+            str(row.tokens),
+            str(row.target_passes),
+            _number(row.tokens_per_pass, 2),
+            str(row.drafted),
+            f"{row.accepted} ({row.accepted / row.drafted:.0%})" if row.drafted else str(row.accepted),
+            " ".join(f"{share:.2f}".removeprefix("0") for share in row.accepted_by_depth[:8]) or NONE,
+            ", ".join(f"{reason} {count}" for reason, count in row.fallbacks.items()) or NONE,
+        )
+    return table
+
+
+def speed_table(rows: Sequence[Row]) -> Table:
+    """Times, rates and memory."""
+    columns = ["first token ms", "prefill tok/s", "decode tok/s", "speed-up", "draft+build+verify+commit ms"]
+    table = _table(None, rows, [*columns, "peak MiB", "extra MiB", "compilations"])
+    for row in rows:
+        split = row.round_split_ms
+        table.add_row(
+            *_names(row, rows),
+            _number(row.ttft_ms, 0),
+            _number(row.prefill_tok_per_s, 0),
+            _number(row.tok_per_s, 1),
+            NONE if row.speedup is None else f"{row.speedup:.2f}x",
+            NONE if split is None else f"{split.draft:.1f} + {split.build:.1f} + {split.verify:.1f} + {split.commit:.1f}",
+            _mebibytes(row.peak_memory_bytes),
+            _mebibytes(row.extra_memory_bytes),
+            str(row.compilations_after_warmup),
+        )
+    return table
+
+
+def difference_lines(rows: Iterable[Row], *, repeats_plain: bool = True) -> list[Text]:
+    """One line per prompt whose ids are not plain decoding's."""
+    return [
+        Text(
+            f"{row.strategy} {row.budget}, prompt {one.prompt}: {describe(one, repeats_plain)}",
+            style="yellow" if one.tie or not repeats_plain else "bold red",
+        )
+        for row in rows
+        for one in row.first_differences
+    ]
+
+
+def describe(difference: FirstDifference, repeats_plain: bool = True) -> str:
+    """A first difference in words."""
+    where = f"first difference at returned id {difference.position}"
+    if not repeats_plain:
+        return f"{where}; this verifier draws anew, so it need not repeat plain decoding"
+    if difference.gap is None:
+        return f"{where}: one output ends there and the other goes on. NOT A TIE"
+    numbers = f"plain decoding's best two differ by {difference.gap:.2e}, passes by up to {difference.spread or 0:.2e}"
+    return f"{where}; {numbers}: {'a tie' if difference.tie else 'NOT A TIE'}"
+
+
+def attention(comparison: Comparison) -> list[str]:
+    """What must not be overlooked: wrong output, drafters that were never used, compilations."""
+    found = [
+        f"WRONG OUTPUT: {row.strategy} with budget {row.budget} differs from plain decoding on "
+        f"{sum(not one.tie for one in row.first_differences)} of {row.prompts} prompt(s), and rounding does not explain it."
+        for row in comparison.faults
+    ]
+    found += [
+        f"NO SPECULATION: {row.strategy} with budget {row.budget} was chosen but never drafted anything "
+        f"({', '.join(row.fallbacks) or 'no pass after prefill'}); its numbers are those of plain decoding."
+        for row in comparison.idle
+    ]
+    found += [
+        f"{row.strategy} with budget {row.budget} compiled {row.compilations_after_warmup} program(s) after warm-up; "
+        "its times are not trustworthy."
+        for row in comparison.totals
+        if row.compilations_after_warmup
+    ]
+    return found
+
+
+def warning_panel(message: str) -> Panel:
+    """A loud message."""
+    return Panel(Text(message, style="bold"), title="attention", border_style="red", box=box.ASCII)
+
+
+def result_report(result: Result) -> RenderableType:
+    """A result's text, its summary and what its rounds did."""
+    table = Table(box=box.SIMPLE, title="rounds")
+    for name in ("round", "drafted", "accepted", "committed", "deepest", "fallback"):
+        table.add_column(name, justify="left" if name == "fallback" else "right")
+    for index, record in enumerate(result.rounds):
+        numbers = (index, record.drafted, record.accepted, record.committed, record.deepest)
+        table.add_row(*map(str, numbers), record.fallback or "")
+    return Group(Text(result.text), table, Text(result.summary(), style="bold"))
+
+
+def to_html(renderable: RenderableType, width: int = 160) -> str:
+    """HTML of anything rich can draw, for notebooks."""
+    console = Console(record=True, width=width, file=io.StringIO(), force_jupyter=False)
+    console.print(renderable)
+    return console.export_html(inline_styles=True, code_format="<pre style='line-height:1.2'>{code}</pre>")
+
+
+def _table(title: str | None, rows: Sequence[Row], columns: Iterable[str]) -> Table:
+    table = Table(box=box.SIMPLE, title=title)
+    table.add_column("strategy")
+    table.add_column("budget", justify="right")
+    if any(row.category != ALL for row in rows):
+        table.add_column("category")
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("accepted by depth", "fallbacks") else "right")
+    return table
+
+
+def _names(row: Row, rows: Sequence[Row]) -> list[str]:
+    names = [row.strategy, str(row.budget)]
+    return [*names, row.category] if any(other.category != ALL for other in rows) else names
+
+
+def _number(value: float | None, digits: int) -> str:
+    return NONE if value is None else f"{value:.{digits}f}"
+
+
+def _mebibytes(value: int | None) -> str:
+    return NONE if value is None else f"{value / 2**20:.0f}"
