@@ -55,9 +55,7 @@ def make(report: ProbeReport, *, dtype: str | None = None) -> Backend:
     chosen = check_dtype(dtype or ("bfloat16" if able else "float32"))
     if chosen == "bfloat16" and not able:
         chosen = "float32"
-        fallbacks = (
-            f"bfloat16 was asked for, but {report.device_kind} has no bf16 arithmetic: using float32.",
-        )
+        fallbacks = (f"bfloat16 was asked for, but {report.device_kind} has no bf16 arithmetic: using float32.",)
     return Backend(
         name="cuda",
         platform=report.platform,

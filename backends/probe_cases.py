@@ -177,9 +177,7 @@ def _scatter(backend: Backend) -> Case:
     for b, m in np.ndindex(index.shape):
         if 0 <= index[b, m] < 20:
             expected[b, :, index[b, m]] = rows[b, :, m]
-    return Case(
-        lambda t, i, r: primitives.scatter_rows(t, i, r, backend, axis=2), (table, index, rows), (expected,)
-    )
+    return Case(lambda t, i, r: primitives.scatter_rows(t, i, r, backend, axis=2), (table, index, rows), (expected,))
 
 
 def _dynamic_slice(backend: Backend) -> Case:
@@ -241,9 +239,7 @@ def _matmul(dtype: Any, tolerance: float) -> Case:
     )
 
     def function(a, b):
-        product = jnp.matmul(
-            a.astype(dtype), b.astype(dtype), precision="highest", preferred_element_type=jnp.float32
-        )
+        product = jnp.matmul(a.astype(dtype), b.astype(dtype), precision="highest", preferred_element_type=jnp.float32)
         return product, a.astype(dtype).astype(jnp.float32)
 
     rounded = a.astype(dtype).astype(np.float32)

@@ -17,9 +17,7 @@ from specdec.errors import ConfigError
 KNOWN = ("cpu", *cuda.NAMES, *METAL_NAMES)
 
 
-def select(
-    platform: str | None = None, *, dtype: str | None = None, probe: Probe = probe_platform
-) -> Backend:
+def select(platform: str | None = None, *, dtype: str | None = None, probe: Probe = probe_platform) -> Backend:
     """Choose a backend; this starts JAX's own backend.
 
     Whatever was wanted and could not be had is in `Backend.fallbacks`, and given notice of once per process.
@@ -54,9 +52,7 @@ def _make(platform: str, dtype: str | None, probe: Probe, *, named: bool) -> Bac
         return metal.make(_registered(platform) if named else platform, dtype=dtype, probe=probe)
     if named:
         raise ConfigError(f"platform: expected one of {', '.join(KNOWN)} (in any case); got {platform!r}.")
-    reason = (
-        f"Platform {platform!r} is unknown here: taking plain primitives on trust; run_probes() checks them."
-    )
+    reason = f"Platform {platform!r} is unknown here: taking plain primitives on trust; run_probes() checks them."
     dtype = check_dtype(dtype or "float32")
     return Backend(name="generic", platform=platform, dtype=dtype, cache_dtype=dtype, fallbacks=(reason,))
 

@@ -34,7 +34,17 @@ _HOME = {
     "sample_with": "specdec.sampling",
     "stream": "specdec.decoding.stream",
 }
-_MODULES = ("backends", "builders", "cache", "drafters", "sampling", "selectors", "strategies", "targets", "verifiers")
+_MODULES = (
+    "backends",
+    "builders",
+    "cache",
+    "drafters",
+    "sampling",
+    "selectors",
+    "strategies",
+    "targets",
+    "verifiers",
+)
 
 __all__ = [
     "Engine",

@@ -8,13 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from specdec import backends, checkpoints
 from specdec.errors import SettingsError
 from specdec.targets import Decoder, TargetParams
 from specdec.targets.loading import load_params
 
-Prompt = str | Sequence[int] | Sequence[dict]
+Message = dict[str, Any]
+Prompt = str | Sequence[int] | Sequence[Message]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,17 +53,18 @@ class Model:
             raise SettingsError("the prompt is empty; give at least one token (a BOS id, for example).")
         wrong = [i for i in ids if not 0 <= i < self.target.config.vocab_size]
         if wrong:
-            raise SettingsError(f"prompt id {wrong[0]} is outside the vocabulary 0..{self.target.config.vocab_size - 1}.")
+            raise SettingsError(
+                f"prompt id {wrong[0]} is outside the vocabulary 0..{self.target.config.vocab_size - 1}."
+            )
         return ids
 
     def _ids(self, prompt: Prompt, chat: bool | None) -> tuple[int, ...]:
-        items = None if isinstance(prompt, str) else list(prompt)
-        if items is not None and all(not isinstance(item, dict) for item in items):
-            return tuple(int(item) for item in items)
+        if not isinstance(prompt, str) and all(not isinstance(item, dict) for item in prompt):
+            return tuple(int(cast(int, item)) for item in prompt)
         if self.tokenizer is None:
             raise SettingsError(f"model {self.name!r} has no tokenizer; give the prompt as ids.")
-        if items is not None:
-            return tuple(self.tokenizer.encode_chat(items))
+        if not isinstance(prompt, str):
+            return tuple(self.tokenizer.encode_chat(cast(Sequence[Message], prompt)))
         if chat is None:
             chat = self.tokenizer.has_template
         return tuple(self.tokenizer.encode_chat(prompt) if chat else self.tokenizer.encode(prompt))

@@ -22,8 +22,7 @@ class Purpose(enum.IntEnum):
     DRAFT = 2  # a drafter's or builder's own randomness
 
 
-@flax.struct.dataclass
-class Noise:
+class Noise(flax.struct.PyTreeNode):
     """Counter-based noise (threefry).
 
     Args:
@@ -47,6 +46,4 @@ class Noise:
     def uniform(self, purpose: Purpose, position: Int[Array, "B"]) -> Float[Array, "B"]:
         """One uniform in [0, 1) for one position per row."""
         rows = jnp.arange(self.seed.shape[0])
-        return jax.vmap(lambda row, at: jax.random.uniform(self.at(purpose, row, at), (), jnp.float32))(
-            rows, position
-        )
+        return jax.vmap(lambda row, at: jax.random.uniform(self.at(purpose, row, at), (), jnp.float32))(rows, position)

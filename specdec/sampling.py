@@ -22,8 +22,7 @@ GREEDY_BELOW = 1e-5
 HEAD = 1024  # ids tried before the whole vocabulary is sorted
 
 
-@flax.struct.dataclass
-class Sampling:
+class Sampling(flax.struct.PyTreeNode):
     """Normalised settings; build them with `sample_with()`. Values are arrays, so changing one compiles nothing.
 
     Args:
@@ -148,4 +147,5 @@ def _best_first(ranked: Float[Array, "*batch R"], total: Float[Array, "*batch 1"
     mass = weight / jnp.maximum(total, weight.sum(-1, keepdims=True))
     before = jnp.cumsum(mass, axis=-1) - mass
     # float32 cumulative sums end a little above or below 1, so "off" must not depend on them.
-    return keep & ((before < settings.top_p) | (settings.top_p >= 1.0) | (rank == 0))
+    first = jnp.broadcast_to(rank == 0, ranked.shape)
+    return keep & ((before < settings.top_p) | (settings.top_p >= 1.0) | first)

@@ -16,8 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from specdec.errors import SettingsError
 
 
-@flax.struct.dataclass
-class Tree:
+class Tree(flax.struct.PyTreeNode):
     """N nodes per row in topological order.
 
     Args:
@@ -57,8 +56,8 @@ class Tree:
         Squaring "self or parent" doubles the reach, so log2(N) products are enough.
         """
         slots = jnp.arange(self.num_nodes)
-        link = (self.parent[:, :, None] == slots) & (self.valid[:, :, None])
-        reach = (link | (slots[:, None] == slots)).astype(jnp.float32)
+        link = (self.parent[:, :, None] == slots[None, None, :]) & self.valid[:, :, None]
+        reach = (link | (slots[:, None] == slots[None, :])[None]).astype(jnp.float32)
         for _ in range(max(self.num_nodes - 1, 1).bit_length()):
             reach = jnp.minimum(jnp.einsum("bij,bjk->bik", reach, reach), 1.0)
         return reach > 0
@@ -70,10 +69,7 @@ class Tree:
     def truncate(self, num_nodes: int) -> Tree:
         """The first `num_nodes` slots: for a best-first tree, exactly the tree of that smaller budget."""
         return self.replace(
-            **{
-                name: getattr(self, name)[:, :num_nodes]
-                for name in ("token", "parent", "depth", "logp", "valid")
-            }
+            **{name: getattr(self, name)[:, :num_nodes] for name in ("token", "parent", "depth", "logp", "valid")}
         )
 
     def _repr_html_(self) -> str:

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 
-@flax.struct.dataclass
-class Context:
+class Context(flax.struct.PyTreeNode):
     """What is committed, as every part sees it.
 
     Args:
@@ -55,8 +54,7 @@ class Context:
         )
 
 
-@flax.struct.dataclass
-class Candidates:
+class Candidates(flax.struct.PyTreeNode):
     """Marginal proposals of a drafter that does not see its own guesses (DFlash).
 
     Args:
@@ -72,8 +70,7 @@ class Candidates:
     hidden: Float[Array, "B D H"]
 
 
-@flax.struct.dataclass
-class Readout:
+class Readout(flax.struct.PyTreeNode):
     """What the target lends to drafters and selectors, so that none of them imports a target.
 
     Args:
@@ -87,8 +84,7 @@ class Readout:
     vocab_limit: int = flax.struct.field(pytree_node=False)
 
 
-@flax.struct.dataclass
-class Nodes:
+class Nodes(flax.struct.PyTreeNode):
     """Tree nodes handed to a selector for expansion.
 
     Args:
@@ -105,8 +101,7 @@ class Nodes:
     valid: Bool[Array, "B R"]
 
 
-@flax.struct.dataclass
-class Children:
+class Children(flax.struct.PyTreeNode):
     """Proposed children of each expanded node, best first.
 
     Args:
@@ -118,8 +113,7 @@ class Children:
     logp: Float[Array, "B R P"]
 
 
-@flax.struct.dataclass
-class Verified:
+class Verified(flax.struct.PyTreeNode):
     """One target pass over a tree; the target state is untouched.
 
     Args:
@@ -135,8 +129,7 @@ class Verified:
     pending: Any
 
 
-@flax.struct.dataclass
-class Acceptance:
+class Acceptance(flax.struct.PyTreeNode):
     """A verifier's verdict.
 
     Args:
@@ -154,8 +147,7 @@ class Acceptance:
     nan: Bool[Array, "B"]
 
 
-@flax.struct.dataclass
-class PromptChunk:
+class PromptChunk(flax.struct.PyTreeNode):
     """A slice of the prompt that the target has just read; drafters start from these.
 
     Args:
@@ -175,8 +167,7 @@ class PromptChunk:
     features: Float[Array, "B S F"] | None
 
 
-@flax.struct.dataclass
-class Outcome:
+class Outcome(flax.struct.PyTreeNode):
     """Everything a drafter may learn from a finished round (see `Drafter.observe`)."""
 
     context: Context

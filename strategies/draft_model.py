@@ -28,7 +28,8 @@ def draft_model(
     Args:
       draft: the small model.
       budget: verified nodes per pass, the root included.
-      tree: best-first over `children` children per node; False follows the argmax.
+      tree: grow best-first; False follows the argmax.
+      children: children per node of a tree.
       vocab_limit: ids the target knows, if fewer than the draft model proposes (0: no limit).
       verifier: None chooses by temperature.
     """

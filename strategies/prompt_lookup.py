@@ -25,7 +25,8 @@ def prompt_lookup(
     Args:
       budget: verified nodes per pass, the root included.
       tree: keep several continuations; False follows the best one.
-      max_ngram, min_ngram: longest and shortest match.
+      max_ngram: longest match.
+      min_ngram: shortest match.
       places: how many matches are kept.
       verifier: None chooses by temperature.
     """

@@ -21,8 +21,7 @@ from specdec.tree import Tree, root_only
 from specdec.values import Context, Nodes
 
 
-@flax.struct.dataclass
-class _Frontier:
+class _Frontier(flax.struct.PyTreeNode):
     """A growing tree. The frontier is implicit: the best child of every slot that is not in the tree yet.
 
     A slot's children are sorted, so only the next one (`taken`) competes: N entries stand for N * children.
@@ -108,7 +107,8 @@ class BestFirst:
         found = best > -jnp.inf
         token = jnp.take_along_axis(frontier.child_token, rank, axis=2)[..., 0][rows, parent]
         place = frontier.order[rows, parent]
-        order = frontier.order + (frontier.order >= place[:, None]) * (jnp.arange(slots) < slot)
+        moved = (frontier.order >= place[:, None]) & (jnp.arange(slots) < slot)[None, :]
+        order = frontier.order + moved.astype(jnp.int32)
         grown = tree.replace(
             token=tree.token.at[:, slot].set(jnp.where(found, token, 0)),
             parent=tree.parent.at[:, slot].set(jnp.where(found, parent, 0)),
@@ -116,7 +116,7 @@ class BestFirst:
             logp=tree.logp.at[:, slot].set(jnp.where(found, best, 0.0)),
             valid=tree.valid.at[:, slot].set(found),
         )
-        own = jnp.arange(slots) == slot
+        own = jnp.arange(slots)[None, :] == slot
         return frontier.replace(
             tree=grown,
             ancestors=frontier.ancestors.at[:, slot].set(frontier.ancestors[rows, parent] | own),

@@ -16,8 +16,15 @@ from specdec.values import Context
 class Builder(Protocol):
     """A frozen, hashable configuration; `num_nodes` counts the root."""
 
-    num_nodes: int
-    max_depth: int
+    @property
+    def num_nodes(self) -> int:
+        """Slots of the trees, the root included."""
+        ...
+
+    @property
+    def max_depth(self) -> int:
+        """Depth of the deepest node it may grow."""
+        ...
 
     def build(self, expand: Expand, state: Any, context: Context, noise: Noise) -> tuple[Tree, Any]:
         """Grows a tree of `num_nodes` slots; returns it with the selector's final state."""

@@ -21,16 +21,14 @@ from specdec.cache.kind import prefix_sizes
 MASKED = -1e30  # its exponential underflows to exactly 0 beside any visible score
 
 
-@flax.struct.dataclass
-class FullState:
+class FullState(flax.struct.PyTreeNode):
     """Committed keys and values; positions at or beyond a row's length are garbage."""
 
     key: Float[Array, "B K C E"]
     value: Float[Array, "B K C E"]
 
 
-@flax.struct.dataclass
-class Pending:
+class Pending(flax.struct.PyTreeNode):
     """Keys and values of tree slots that are not committed."""
 
     key: Float[Array, "B K N E"]
@@ -81,7 +79,9 @@ class FullAttention:
         Args:
           state: committed entries.
           pending: earlier tree slots, or None when the R nodes are all the slots there are.
-          query, key, value: of the new nodes, rotated.
+          query: of the new nodes, rotated.
+          key: likewise.
+          value: likewise.
           slots: where the new nodes go in `pending`; ignored when that is None.
           mask: visible slots per new node (ancestors and itself).
           length: cached length per row.

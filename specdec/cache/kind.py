@@ -42,7 +42,12 @@ class CacheKind(Protocol):
         ...
 
     def commit(
-        self, state: Any, pending: Any, path: Int[Array, "B E"], length: Int[Array, "B"], count: Int[Array, "B"]
+        self,
+        state: Any,
+        pending: Any,
+        path: Int[Array, "B E"],
+        length: Int[Array, "B"],
+        count: Int[Array, "B"],
     ) -> Any:
         """Moves the first `count` slots of `path` to positions `length`.. of the state."""
         ...

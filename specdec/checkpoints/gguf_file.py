@@ -61,9 +61,7 @@ class GgufFile:
             with path.open("rb") as stream:
                 self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"{path}: cannot be read ({error}). Check the path and the file."
-            ) from error
+            raise CheckpointError(f"{path}: cannot be read ({error}). Check the path and the file.") from error
         cursor = _Cursor(path, self._map)
         self.fields, tensor_count = _read_fields(cursor)
         self.tensors = _read_tensors(cursor, tensor_count, self._alignment())
@@ -135,8 +133,7 @@ def _read_fields(cursor: _Cursor) -> tuple[dict[str, Value], int]:
     version = cursor.number("I", "the version")
     if version not in (2, 3):
         raise cursor.fail(
-            f"GGUF version {version} (0x{version:08x}) is not supported; versions 2 and 3 are, in "
-            "little-endian order"
+            f"GGUF version {version} (0x{version:08x}) is not supported; versions 2 and 3 are, in little-endian order"
         )
     tensor_count, field_count = cursor.number("Q", "counts"), cursor.number("Q", "counts")
     fields: dict[str, Value] = {}
@@ -146,9 +143,7 @@ def _read_fields(cursor: _Cursor) -> tuple[dict[str, Value], int]:
             raise cursor.fail(f"metadata {key!r} occurs twice")
         fields[key] = cursor.value(key)
     if fields.get("split.count", 1) not in (0, 1):
-        raise cursor.fail(
-            f"one of {fields['split.count']} parts; join them with llama.cpp's gguf-split --merge"
-        )
+        raise cursor.fail(f"one of {fields['split.count']} parts; join them with llama.cpp's gguf-split --merge")
     return fields, tensor_count
 
 
@@ -158,9 +153,7 @@ def _read_tensors(cursor: _Cursor, count: int, alignment: int) -> dict[str, Gguf
         name = cursor.text("a tensor name")
         dimensions = cursor.number("I", name)
         if dimensions > _MAX_DIMENSIONS:
-            raise cursor.fail(
-                f"tensor {name!r} has {dimensions} dimensions, at most {_MAX_DIMENSIONS} are allowed"
-            )
+            raise cursor.fail(f"tensor {name!r} has {dimensions} dimensions, at most {_MAX_DIMENSIONS} are allowed")
         shape = tuple(cursor.number("Q", name) for _ in range(dimensions))[::-1]
         found.append((name, shape, cursor.number("I", name), cursor.number("Q", name)))
     base = -(-cursor.at // alignment) * alignment
@@ -183,9 +176,7 @@ def _place(cursor: _Cursor, name: str, shape: tuple[int, ...], code: int, start:
         raise cursor.fail(f"tensor {name!r} of shape {shape} is empty")
     block, block_bytes = GGML_QUANT_SIZES[kind]
     if (shape[-1] if shape else 1) % block:
-        raise cursor.fail(
-            f"tensor {name!r} of shape {shape} does not consist of whole {kind.name} blocks of {block}"
-        )
+        raise cursor.fail(f"tensor {name!r} of shape {shape} does not consist of whole {kind.name} blocks of {block}")
     stop = start + math.prod(shape) // block * block_bytes
     if stop > cursor.size:
         raise cursor.fail(

@@ -38,15 +38,11 @@ def read_rotary(meta: Metadata, head_dim: int) -> RotaryConfig:
     """
     theta = meta.number("rope.freq_base", 10000.0)
     if theta <= 1.0:
-        raise ConfigError(
-            f"{meta.file.path}: '{meta.architecture}.rope.freq_base' is {theta}, expected above 1."
-        )
+        raise ConfigError(f"{meta.file.path}: '{meta.architecture}.rope.freq_base' is {theta}, expected above 1.")
     kind = meta.get("rope.scaling.type")
     factor = meta.number("rope.scaling.factor", meta.number("rope.scale_linear", 1.0))
     if factor < 1.0:
-        raise ConfigError(
-            f"{meta.file.path}: '{meta.architecture}.rope.scaling.factor' is {factor}, expected >= 1."
-        )
+        raise ConfigError(f"{meta.file.path}: '{meta.architecture}.rope.scaling.factor' is {factor}, expected >= 1.")
     if _FACTORS in meta.file.tensors:
         return _llama3(meta, theta, head_dim)
     if kind == "yarn":
@@ -81,8 +77,7 @@ def _llama3(meta: Metadata, theta: float, head_dim: int) -> RotaryConfig:
     stored = meta.file.tensors[_FACTORS]
     if stored.kind not in ("F32", "F16") or math.prod(stored.shape) != head_dim // 2:
         raise ConfigError(
-            f"{meta.file.path}: {_FACTORS} is {stored.kind} of shape {stored.shape}, expected "
-            f"{head_dim // 2} floats."
+            f"{meta.file.path}: {_FACTORS} is {stored.kind} of shape {stored.shape}, expected {head_dim // 2} floats."
         )
     factors = dequantise(meta.file, _FACTORS).reshape(-1).astype(np.float64)
     if np.isfinite(factors).all() and (factors >= 1.0 - _TOLERANCE).all():

@@ -118,9 +118,7 @@ def _strings(file: GgufFile, key: str, *, required: bool = True) -> list[str]:
     if isinstance(value, list):
         return value
     if required:
-        raise CheckpointError(
-            f"{file.path}: metadata {_PREFIX}{key} should be a list of strings, came {value!r:.80}."
-        )
+        raise CheckpointError(f"{file.path}: metadata {_PREFIX}{key} should be a list of strings, came {value!r:.80}.")
     return []
 
 
@@ -128,11 +126,7 @@ def _kinds(file: GgufFile, count: int) -> list[int]:
     value = file.fields.get(_PREFIX + "token_type")
     if value is None:
         return [_NORMAL] * count
-    kinds = (
-        []
-        if isinstance(value, int | float | str)
-        else [int(kind) for kind in value if not isinstance(kind, str)]
-    )
+    kinds = [] if isinstance(value, int | float | str) else [int(kind) for kind in value if not isinstance(kind, str)]
     if len(kinds) != count:
         raise CheckpointError(
             f"{file.path}: {_PREFIX}token_type should hold {count} numbers, one per token, came {len(kinds)}."

@@ -76,9 +76,7 @@ def float8_block(folder: Path) -> tuple[int, int]:
     quantization = JsonObject.read(folder / CONFIG).inner("quantization_config")
     block = quantization.get("weight_block_size", [128, 128]) if quantization else [128, 128]
     if not isinstance(block, list) or len(block) != 2 or any(type(n) is not int or n < 1 for n in block):
-        raise ConfigError(
-            f"{folder / CONFIG}: 'weight_block_size' is {block!r:.80}, expected two positive integers."
-        )
+        raise ConfigError(f"{folder / CONFIG}: 'weight_block_size' is {block!r:.80}, expected two positive integers.")
     return block[0], block[1]
 
 
@@ -113,19 +111,12 @@ def _refuse_unsupported(config: JsonObject, qwen: bool) -> None:
 
 def _refuse_windows(config: JsonObject, qwen: bool, max_positions: int) -> None:
     kinds = config.get("layer_types", [])
-    if not isinstance(kinds, list) or any(
-        kind not in ("full_attention", "sliding_attention") for kind in kinds
-    ):
+    if not isinstance(kinds, list) or any(kind not in ("full_attention", "sliding_attention") for kind in kinds):
         raise config.refuse("layer_types", "a list of 'full_attention'")
     used = "sliding_attention" in kinds
     if qwen and not kinds:
         used = config.count("num_hidden_layers") > config.number("max_window_layers", 28)
     switched_on = config.switch("use_sliding_window", False) if qwen else used
     # A window at least as long as the context never hides anything.
-    if (
-        switched_on
-        and used
-        and config.get("sliding_window")
-        and config.count("sliding_window") < max_positions
-    ):
+    if switched_on and used and config.get("sliding_window") and config.count("sliding_window") < max_positions:
         raise config.refuse("sliding_window", "null: sliding windows are not supported in target models")

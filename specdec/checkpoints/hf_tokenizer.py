@@ -55,9 +55,7 @@ def damage_reported(path: Path) -> Iterator[None]:
         # The Rust library reports some bad input as a panic, which is no Exception.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise CheckpointError(
-            f"{path}: its tokenizer cannot be loaded ({error!r:.300}). Download it again."
-        ) from error
+        raise CheckpointError(f"{path}: its tokenizer cannot be loaded ({error!r:.300}). Download it again.") from error
 
 
 def _template_source(folder: Path) -> str | None:

@@ -39,9 +39,7 @@ def fetch_repository(name: str, *, progress: bool = True) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=_PATTERNS))
     except KeyboardInterrupt as error:
-        raise FetchError(
-            f"Fetching {name} was interrupted. Run it again; what has arrived is kept."
-        ) from error
+        raise FetchError(f"Fetching {name} was interrupted. Run it again; what has arrived is kept.") from error
     except Exception as error:  # the hub's client, its HTTP library and the disk all raise their own
         raise FetchError(
             f"{name}: could not be fetched from the model hub ({type(error).__name__}: "

@@ -69,9 +69,7 @@ def _alias(name: str, cache: Path | None, progress: bool) -> ModelFiles:
 def _local(name: str, path: Path) -> ModelFiles:
     if path.is_file():
         if path.suffix.lower() != ".gguf":
-            raise CheckpointError(
-                f"{path}: expected a .gguf file or a folder. Give the folder of a safetensors file."
-            )
+            raise CheckpointError(f"{path}: expected a .gguf file or a folder. Give the folder of a safetensors file.")
         return files.of_gguf(name, path)
     if (path / "config.json").is_file():
         return files.of_folder(name, path)
@@ -79,6 +77,4 @@ def _local(name: str, path: Path) -> ModelFiles:
     if len(single) == 1:
         return files.of_gguf(name, single[0])
     found = ", ".join(item.name for item in single[:8]) or "neither"
-    raise CheckpointError(
-        f"{path}: expected config.json or one .gguf file, found {found}. Name the file itself."
-    )
+    raise CheckpointError(f"{path}: expected config.json or one .gguf file, found {found}. Name the file itself.")

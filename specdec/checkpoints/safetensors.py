@@ -100,19 +100,13 @@ def _read_index(path: Path) -> dict[str, str]:
     try:
         weight_map = json.loads(path.read_bytes())["weight_map"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path}: expected JSON with a weight_map ({error!r}). Download it again."
-        ) from error
+        raise CheckpointError(f"{path}: expected JSON with a weight_map ({error!r}). Download it again.") from error
     if not isinstance(weight_map, dict) or not weight_map:
-        raise CheckpointError(
-            f"{path}: weight_map should map tensor names to files, came {weight_map!r:.80}."
-        )
+        raise CheckpointError(f"{path}: weight_map should map tensor names to files, came {weight_map!r:.80}.")
     for name, shard in weight_map.items():
         # A shard is a neighbour of its index; anything else could read files elsewhere on the machine.
         if not isinstance(shard, str) or Path(shard).name != shard or shard in ("", ".", ".."):
-            raise CheckpointError(
-                f"{path}: tensor {name!r} should name a file in this folder, came {shard!r:.80}."
-            )
+            raise CheckpointError(f"{path}: tensor {name!r} should name a file in this folder, came {shard!r:.80}.")
     return weight_map
 
 

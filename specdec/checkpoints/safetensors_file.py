@@ -86,9 +86,7 @@ def _read_header(path: Path) -> dict[str, TensorEntry]:
                 )
             text = stream.read(length)
     except OSError as error:
-        raise CheckpointError(
-            f"{path}: cannot be read ({error}). Check the path and its permissions."
-        ) from error
+        raise CheckpointError(f"{path}: cannot be read ({error}). Check the path and its permissions.") from error
     entries = _parse(path, text, 8 + length)
     end = max((entry.stop for entry in entries.values()), default=8 + length)
     if end != size:
@@ -131,9 +129,7 @@ def _entry(path: Path, name: str, value: object, base: int) -> TensorEntry:
         )
         if shape is not None and offsets is not None and len(offsets) == 2 and isinstance(code, str):
             if code not in _DTYPES:
-                raise CheckpointError(
-                    f"{path}: tensor {name!r} has dtype {code}; supported are {', '.join(_DTYPES)}."
-                )
+                raise CheckpointError(f"{path}: tensor {name!r} has dtype {code}; supported are {', '.join(_DTYPES)}.")
             dtype = np.dtype(_DTYPES[code])
             needed = math.prod(shape) * dtype.itemsize
             # NumPy's own bounds, which an empty tensor of absurd shape would exceed.

@@ -104,17 +104,13 @@ class Tokenizer:
                 "A chat was asked for, but this model has no chat template (neither chat_template.jinja nor "
                 "chat_template in tokenizer_config.json or GGUF metadata). Give a raw prompt instead."
             )
-        turns: list[Any] = (
-            [{"role": "user", "content": messages}] if isinstance(messages, str) else [*messages]
-        )
+        turns: list[Any] = [{"role": "user", "content": messages}] if isinstance(messages, str) else [*messages]
         if not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
             raise SettingsError(
                 "messages should be a string or a non-empty list of dicts with 'role' and "
                 f"'content', came {turns!r:.120}."
             )
-        template_kwargs.setdefault(
-            "add_generation_prompt", not template_kwargs.get("continue_final_message", False)
-        )
+        template_kwargs.setdefault("add_generation_prompt", not template_kwargs.get("continue_final_message", False))
         try:
             return self._inner.apply_chat_template(turns, tokenize=False, **template_kwargs)
         except ImportError as error:
@@ -142,8 +138,7 @@ class Tokenizer:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise SettingsError(
-                f"The prompt is not valid Unicode: {error.reason} at character {error.start}. "
-                "Repair the text."
+                f"The prompt is not valid Unicode: {error.reason} at character {error.start}. Repair the text."
             ) from error
         ids = self._backend.encode(text, add_special_tokens=add_special).ids
         start = 0

@@ -23,28 +23,31 @@ def check(policy: Policy, target: Any, settings: Sampling) -> None:
     Raises:
       CompatibilityError: naming the two parts and what to use instead.
     """
-    drafter, selector, builder, verifier = policy.drafter, policy.selector, policy.builder, policy.verifier
-    assert verifier is not None
+    drafter, selector, builder, verifier = policy.drafter, policy.selector, policy.builder, policy.walker()
     if settings.greedy != verifier.greedy:
         have = "greedy decoding (temperature 0)" if settings.greedy else "sampling (temperature above 0)"
         good = "Greedy()" if settings.greedy else "Coupled() or TargetOnly()"
         raise CompatibilityError(f"{_name(verifier)} cannot verify {have}; use {good}, or verifier=None to choose it.")
     if builder.num_nodes < 1:
-        raise CompatibilityError(f"{_name(builder)}: a budget of {builder.num_nodes} has no room for the root; use >= 1.")
-    if builder.num_nodes == 1:
-        return
+        raise CompatibilityError(
+            f"{_name(builder)}: a budget of {builder.num_nodes} has no room for the root; use >= 1."
+        )
     if selector is None:
         raise CompatibilityError(
             f"{_name(drafter)} brings no selector and none was given; use selector=Independent() with a drafter "
-            "that returns candidates, or a budget of 1 for plain decoding."
+            "that returns candidates, or strategies.plain() for plain decoding."
         )
+    if builder.num_nodes == 1:
+        return
     if selector.needs_candidates and drafter.selector is not None:
         raise CompatibilityError(
             f"{_name(selector)} scores marginal candidates, but {_name(drafter)} returns none; "
             "use selector=None to take the drafter's own."
         )
     if not target.supports_trees and _branches(builder):
-        raise CompatibilityError(f"{_name(target)} cannot verify trees; use builder=Chain(num_nodes={builder.num_nodes}).")
+        raise CompatibilityError(
+            f"{_name(target)} cannot verify trees; use builder=Chain(num_nodes={builder.num_nodes})."
+        )
     if getattr(builder, "uses_target_noise", False) and not verifier.shares_target_noise:
         raise CompatibilityError(
             f"{_name(builder)} grows from the target's own noise, which biases {_name(verifier)}; use Coupled()."

@@ -67,7 +67,9 @@ class Engine:
         strategy = self.strategy
         own = strategy.policy.selector is None
         return Params(
-            self.model.params, strategy.drafter_params, strategy.drafter_params if own else strategy.selector_params
+            self.model.params,
+            strategy.drafter_params,
+            strategy.drafter_params if own else strategy.selector_params,
         )
 
     def prefill(
@@ -138,8 +140,8 @@ class Engine:
             limit = min(limit, self.capacity)
         if prompt >= limit:
             raise SettingsError(
-                f"the prompt has {prompt} tokens but only {limit} positions are available and one is needed for the answer; "
-                "shorten the prompt or raise `capacity` (up to the model's own limit of "
+                f"the prompt has {prompt} tokens but only {limit} positions are available and one is needed "
+                "for the answer; shorten the prompt or raise `capacity` (up to the model's own limit of "
                 f"{self.model.target.max_positions})."
             )
         return limit

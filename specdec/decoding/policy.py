@@ -31,6 +31,16 @@ class Policy:
     selector: Selector | None = None
     verifier: Verifier | None = None
 
+    def chooser(self) -> Selector:
+        """The selector of a resolved policy."""
+        assert self.selector is not None, "resolve the policy first"
+        return self.selector
+
+    def walker(self) -> Verifier:
+        """The verifier of a resolved policy."""
+        assert self.verifier is not None, "resolve the policy first"
+        return self.verifier
+
     def resolve(self, settings: Sampling) -> Policy:
         """The same policy with nothing left to defaults."""
         verifier = self.verifier or (Greedy() if settings.greedy else Coupled())

@@ -62,7 +62,7 @@ def _read_chunk(
     tokens: Int[Array, "B S"],
     start: Int[Array, ""],
     total: Int[Array, "B"],
-):
+) -> tuple[Any, Any, Array]:
     """Target and drafter read one chunk; keeps the final-norm row of each row's last prompt token."""
     size = tokens.shape[1]
     count = jnp.clip(total - start, 0, size)
@@ -105,7 +105,8 @@ def prefill(
     """Reads the prompts and draws the first token of each row.
 
     Args:
-      plan, params: what decodes, and with which weights.
+      plan: what decodes.
+      params: its weights.
       prompts: ids per row, at least one each.
       settings: sampling settings.
       seeds: uint32 `[B]`.
@@ -159,5 +160,4 @@ def prefill(
         round=jnp.int32(0),
         records=empty_records(rounds, batch),
     )
-    assert plan.policy.verifier is not None
-    return _first_token(plan.target, plan.policy.verifier, params.target, state)
+    return _first_token(plan.target, plan.policy.walker(), params.target, state)

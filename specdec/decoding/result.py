@@ -90,7 +90,7 @@ class Result:
 
     @property
     def acceptance_rate(self) -> float | None:
-        """accepted / drafted; None when nothing was drafted."""
+        """Accepted over drafted; None when nothing was drafted."""
         return self.accepted / self.drafted if self.drafted else None
 
     @property
@@ -127,7 +127,9 @@ class Result:
                 f"{self.accepted} of {self.drafted} drafted nodes accepted"
             )
         else:
-            head = f"speculation chosen ({self.strategy}) but nothing was ever drafted: {self.fallbacks or 'no pass ran'}"
+            head = (
+                f"speculation chosen ({self.strategy}) but nothing was ever drafted: {self.fallbacks or 'no pass ran'}"
+            )
         return f"{head}; {len(self.ids)} tokens in {self.target_passes} target passes after prefill, {rate}"
 
 
@@ -136,9 +138,7 @@ def accepted_by_depth(rounds: Sequence[RoundRecord]) -> tuple[float, ...]:
     reached = max((record.deepest for record in rounds), default=0)
     accepted = np.asarray([record.accepted for record in rounds])
     deepest = np.asarray([record.deepest for record in rounds])
-    return tuple(
-        float((accepted >= depth).sum() / (deepest >= depth).sum()) for depth in range(1, reached + 1)
-    )
+    return tuple(float((accepted >= depth).sum() / (deepest >= depth).sum()) for depth in range(1, reached + 1))
 
 
 def round_records(records: Records, row: int, count: int) -> tuple[RoundRecord, ...]:

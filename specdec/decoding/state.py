@@ -45,8 +45,7 @@ class Plan:
     sizes: tuple[int, ...] = (1,)
 
 
-@flax.struct.dataclass
-class Params:
+class Params(flax.struct.PyTreeNode):
     """Weights of all parts."""
 
     target: Any
@@ -54,8 +53,7 @@ class Params:
     selector: Any
 
 
-@flax.struct.dataclass
-class Records:
+class Records(flax.struct.PyTreeNode):
     """One entry per round and row, on the device; a row's rounds are those with `committed` > 0.
 
     Args:
@@ -70,8 +68,7 @@ class Records:
     fallback: Int[Array, "T B"]
 
 
-@flax.struct.dataclass
-class DecodeState:
+class DecodeState(flax.struct.PyTreeNode):
     """Between two rounds.
 
     Args:

@@ -19,8 +19,7 @@ from specdec.tree import Tree
 from specdec.values import Acceptance, Candidates, Outcome, Verified, path_tokens
 
 
-@flax.struct.dataclass
-class Round:
+class Round(flax.struct.PyTreeNode):
     """What one round did."""
 
     tree: Tree
@@ -38,20 +37,13 @@ def build(
     plan: Plan, params: Params, state: DecodeState, candidates: Candidates | None, drafter_state: Any
 ) -> tuple[Tree, Any, Int[Array, "B"]]:
     """The tree, cut to what can still be committed; the selector's final state; why nothing was drafted."""
-    policy, context = plan.policy, state.context
-    expansion, expand = None, None
-    if policy.selector is not None:
-        expansion = policy.selector.begin(
-            params.selector,
-            candidates,
-            drafter_state,
-            context,
-            plan.target.readout(params.target),
-            state.noise,
-            policy.builder.num_nodes,
-        )
-        expand = functools.partial(policy.selector.expand, params.selector)
-    tree, expansion = policy.builder.build(expand, expansion, context, state.noise)
+    selector, builder, context = plan.policy.chooser(), plan.policy.builder, state.context
+    readout = plan.target.readout(params.target)
+    expansion = selector.begin(
+        params.selector, candidates, drafter_state, context, readout, state.noise, builder.num_nodes
+    )
+    expand = functools.partial(selector.expand, params.selector)
+    tree, expansion = builder.build(expand, expansion, context, state.noise)
     tree = tree.prune(jnp.where(context.live, context.limit, 0))
     return tree, expansion, _fallback(plan, state, tree.drafted)
 
@@ -97,7 +89,7 @@ def commit(
 ) -> tuple[DecodeState, Acceptance]:
     """Walks the tree, cuts at the first stop, and commits what is left."""
     context = state.context
-    acceptance = plan.policy.verifier.walk(verified.logits, tree, context, state.settings, state.noise)
+    acceptance = plan.policy.walker().walk(verified.logits, tree, context, state.settings, state.noise)
     tokens = path_tokens(tree.token, acceptance)
     remaining = state.cap - state.returned
     acceptance, reason = stop.clip(acceptance, tokens, context, state.stop_ids, remaining, state.capacity)
@@ -129,5 +121,7 @@ def step(plan: Plan, params: Params, state: DecodeState) -> tuple[DecodeState, R
         committed=acceptance.committed,
         fallback=fallback,
     )
-    records = Records(**{name: getattr(state.records, name).at[state.round].set(getattr(entry, name)) for name in vars(entry)})
+    records = Records(
+        **{name: getattr(state.records, name).at[state.round].set(getattr(entry, name)) for name in vars(entry)}
+    )
     return state.replace(round=state.round + 1, records=records), Round(tree, acceptance, fallback)

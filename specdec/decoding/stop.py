@@ -46,7 +46,7 @@ def clip(
     """
     offset = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None, :]
     kept = offset <= acceptance.accepted[:, None]
-    stops = kept & (tokens[..., None] == stop_ids).any(-1)
+    stops = kept & (tokens[..., None] == stop_ids[None, None, :]).any(-1)
     first_stop = jnp.where(stops, offset, tokens.shape[1]).min(1)
     count = jnp.minimum(jnp.minimum(acceptance.accepted + 1, remaining), first_stop + 1)
     rows = jnp.arange(tokens.shape[0])

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import jax
 
+from specdec.decoding.collect import collect, empty_result, returned_ids
 from specdec.decoding.engine import row_seeds
-from specdec.decoding.generate import check_cap, collect, empty_result, make_engine, end_hits, returned_ids
+from specdec.decoding.generate import check_cap, end_hits, make_engine
 from specdec.decoding.policy import Strategy
 from specdec.decoding.result import Result, Timing
 from specdec.decoding.text import TextCutter

@@ -21,8 +21,7 @@ from specdec.targets.params import TargetParams
 from specdec.values import Candidates, Children, Context, Nodes, Outcome, PromptChunk, Readout
 
 
-@flax.struct.dataclass
-class Expansion:
+class Expansion(flax.struct.PyTreeNode):
     """One round of drafting: the model's committed state, and what it computed for tree slots so far."""
 
     state: DecoderState
@@ -103,7 +102,9 @@ class DraftModel:
         state = self.model.append(state, expansion.pending, accepted.path, accepted.committed)
         missing = outcome.context.live & ~expansion.expanded[rows, leaf]
         token = outcome.tree.token[rows, leaf]
-        return jax.lax.cond(missing.any(), self._feed_last, lambda params, state, *_: state, params, state, token, missing)
+        return jax.lax.cond(
+            missing.any(), self._feed_last, lambda params, state, *_: state, params, state, token, missing
+        )
 
     def _feed_last(
         self, params: TargetParams, state: DecoderState, token: Int[Array, "B"], missing: Bool[Array, "B"]

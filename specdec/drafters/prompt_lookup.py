@@ -20,8 +20,7 @@ from specdec.noise import Noise
 from specdec.values import Candidates, Children, Context, Nodes, Readout
 
 
-@flax.struct.dataclass
-class Continuations:
+class Continuations(flax.struct.PyTreeNode):
     """Earlier places that end like the committed text, and how far each tree slot agrees with them.
 
     Args:
@@ -121,9 +120,9 @@ def _distinct(
 ) -> tuple[Float[Array, "B R count"], Int[Array, "B R count"]]:
     """The `count` distinct tokens with the largest share of the weight, best first; share 0 pads."""
     same = token[..., :, None] == token[..., None, :]
-    mass = (same * weight[..., None, :]).sum(-1)
+    mass = jnp.where(same, weight[..., None, :], 0.0).sum(-1)
     earlier = jnp.tril(jnp.ones((token.shape[-1],) * 2, bool), -1)
-    repeated = (same & earlier & (weight > 0)[..., None, :]).any(-1)
+    repeated = (same & jnp.expand_dims(earlier, (0, 1)) & (weight > 0)[..., None, :]).any(-1)
     mass = jnp.where(repeated | (weight <= 0), 0.0, mass)
     best, index = jax.lax.top_k(mass, count)
     share = best / jnp.maximum(weight.sum(-1, keepdims=True), 1e-30)

@@ -13,17 +13,22 @@ from specdec.values import Candidates, Context, Outcome, PromptChunk, Readout
 
 
 class Drafter(Protocol):
-    """A frozen, hashable configuration with pure methods; parameters and state are arguments.
-
-    `features`: target layers whose rows it reads.  `selector`: its own selector, or None when it returns
-    candidates for any selector.  `position_limit`: positions it was made for, or None.
-    """
-
-    features: tuple[int, ...]
-    position_limit: int | None
+    """A frozen, hashable configuration with pure methods; parameters and state are arguments."""
 
     @property
-    def selector(self) -> Selector | None: ...
+    def features(self) -> tuple[int, ...]:
+        """Target layers whose rows it reads."""
+        ...
+
+    @property
+    def position_limit(self) -> int | None:
+        """Positions it was made for, or None."""
+        ...
+
+    @property
+    def selector(self) -> Selector | None:
+        """Its own selector, or None when it returns candidates for any selector."""
+        ...
 
     def init(self, params: Any, batch: int, capacity: int) -> Any:
         """State before any token."""

@@ -30,8 +30,7 @@ class Script(enum.Enum):
     EVERY_OTHER_EMPTY = "every other empty"
 
 
-@flax.struct.dataclass
-class _Round:
+class _Round(flax.struct.PyTreeNode):
     position: Int[Array, "B"]
     answer: Int[Array, "B D"]
     noise: Noise
@@ -71,7 +70,7 @@ class Scripted(Stateless):
         noise: Noise,
         slots: int,
     ) -> _Round:
-        steps = context.length[:, None] + 1 + jnp.arange(self.depth + 1)
+        steps = context.length[:, None] + 1 + jnp.arange(self.depth + 1, dtype=jnp.int32)[None, :]
         answer = jnp.take_along_axis(params, jnp.minimum(steps, params.shape[1] - 1), axis=1)
         return _Round(context.length, answer, noise)
 
@@ -98,7 +97,7 @@ class Scripted(Stateless):
                 second = (first + 1) % self.vocab
             case Script.EVERY_OTHER_EMPTY:
                 empty |= (state.position % 2 == 0)[:, None]
-        logp = jnp.log(jnp.asarray([0.6, 0.4], jnp.float32)) + jnp.zeros((*first.shape, 1), jnp.float32)
+        logp = jnp.broadcast_to(jnp.log(jnp.asarray([0.6, 0.4], jnp.float32)), (*first.shape, 2))
         logp = jnp.where(empty[..., None], -jnp.inf, logp)
         return Children(token=jnp.stack([first, second], -1).astype(jnp.int32), logp=logp), state
 

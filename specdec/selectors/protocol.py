@@ -14,14 +14,23 @@ from specdec.values import Candidates, Children, Context, Nodes, Readout
 class Expand(Protocol):
     """`expand(state, nodes) -> (children, state)`: all that a builder may ask."""
 
-    def __call__(self, state: Any, nodes: Nodes) -> tuple[Children, Any]: ...
+    def __call__(self, state: Any, nodes: Nodes) -> tuple[Children, Any]:
+        """Children of the given nodes, and the state with what was computed for them."""
+        ...
 
 
 class Selector(Protocol):
     """A frozen, hashable configuration with pure methods."""
 
-    children: int
-    needs_candidates: bool
+    @property
+    def children(self) -> int:
+        """Children proposed per node."""
+        ...
+
+    @property
+    def needs_candidates(self) -> bool:
+        """Whether it scores a drafter's marginal candidates."""
+        ...
 
     def begin(
         self,

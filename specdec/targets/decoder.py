@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from specdec.backends import Backend
+from specdec.backends import Backend, cpu
 from specdec.cache import FullAttention, live_prefix
 from specdec.targets.config import TargetConfig
 from specdec.targets.layers import gated_mlp, linear, rms_norm
@@ -25,9 +25,10 @@ from specdec.targets.rotary import rotate, rotation
 from specdec.tree import Tree
 from specdec.values import Acceptance, PromptChunk, Readout, Verified
 
+CPU = cpu.make()
 
-@flax.struct.dataclass
-class DecoderState:
+
+class DecoderState(flax.struct.PyTreeNode):
     """Committed entries of every layer, and how many there are per row."""
 
     layers: tuple[Any, ...]
@@ -47,7 +48,7 @@ class Decoder:
     """
 
     config: TargetConfig
-    backend: Backend = Backend(name="cpu", platform="cpu")
+    backend: Backend = CPU
     features: tuple[int, ...] = ()
     vocab_limit: int = 0
 
@@ -76,7 +77,8 @@ class Decoder:
 
     def init(self, batch: int, capacity: int) -> DecoderState:
         return DecoderState(
-            layers=tuple(kind.init(batch, capacity) for kind in self.kinds), length=jnp.zeros((batch,), jnp.int32)
+            layers=tuple(kind.init(batch, capacity) for kind in self.kinds),
+            length=jnp.zeros((batch,), jnp.int32),
         )
 
     def prefill(
@@ -98,9 +100,7 @@ class Decoder:
         chunk = PromptChunk(tokens, state.length, count, total, hidden, features)
         return self.append(state, pending, path, count), chunk
 
-    def verify(
-        self, params: TargetParams, state: DecoderState, tree: Tree, sizes: tuple[int, ...] = ()
-    ) -> Verified:
+    def verify(self, params: TargetParams, state: DecoderState, tree: Tree, sizes: tuple[int, ...] = ()) -> Verified:
         """One pass over a tree.
 
         Args:
@@ -161,7 +161,8 @@ class Decoder:
 
     def logits(self, params: TargetParams, hidden: Float[Array, "B N H"]) -> Float[Array, "B N V"]:
         head = params.embed if params.head is None else params.head
-        # Rows first here: the vocabulary is the minor axis of every consumer, and transposing costs more than the product.
+        # Rows first here: consumers read along the vocabulary, and transposing costs more than the product. The
+        # barrier keeps XLA from folding the transposed rows back into it.
         hidden = jax.lax.optimization_barrier(hidden)
         logits = jnp.einsum(
             "bnh,vh->bnv", hidden, head, precision=self.backend.precision, preferred_element_type=jnp.float32
@@ -243,4 +244,5 @@ class Decoder:
             query = rms_norm(query, layer.q_norm, config.norm_eps, axis=1)
             key = rms_norm(key, layer.k_norm, config.norm_eps, axis=1)
         query, key = rotate(query, cos, sin), rotate(key, cos, sin)
-        return tuple(jnp.transpose(part, (2, 0, 3, 1)) for part in (query, key, value))
+        order = (2, 0, 3, 1)
+        return jnp.transpose(query, order), jnp.transpose(key, order), jnp.transpose(value, order)

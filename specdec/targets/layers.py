@@ -12,7 +12,10 @@ from jaxtyping import Array, Float
 
 
 def linear(
-    weight: Float[Array, "O I"], x: Float[Array, "I M"], bias: Float[Array, "O"] | None, precision: jax.lax.Precision
+    weight: Float[Array, "O I"],
+    x: Float[Array, "I M"],
+    bias: Float[Array, "O"] | None,
+    precision: jax.lax.Precision,
 ) -> Float[Array, "O M"]:
     """`weight @ x (+ bias)`, accumulated in float32, in the dtype of `x`."""
     y = jnp.dot(weight, x, precision=precision, preferred_element_type=jnp.float32)
@@ -21,9 +24,7 @@ def linear(
     return y.astype(x.dtype)
 
 
-def rms_norm(
-    x: Float[Array, "H M"], weight: Float[Array, "H"], eps: float, axis: int = 0
-) -> Float[Array, "H M"]:
+def rms_norm(x: Float[Array, "H M"], weight: Float[Array, "H"], eps: float, axis: int = 0) -> Float[Array, "H M"]:
     """`x / sqrt(mean(x^2) + eps) * weight` over `axis`, computed in float32."""
     wide = x.astype(jnp.float32)
     scale = jax.lax.rsqrt(jnp.mean(jnp.square(wide), axis=axis, keepdims=True) + jnp.float32(eps))

@@ -59,10 +59,7 @@ def _layer(config: TargetConfig, reader: _Reader, index: int) -> LayerParams:
     name = f"model.layers.{index}."
     width, inner = config.hidden_size, config.intermediate_size
     queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    qkv = {
-        f"{name}self_attn.{letter}_proj": rows
-        for letter, rows in zip("qkv", (queries, keys, keys), strict=True)
-    }
+    qkv = {f"{name}self_attn.{letter}_proj": rows for letter, rows in zip("qkv", (queries, keys, keys), strict=True)}
     gate_up = {f"{name}mlp.gate_proj": inner, f"{name}mlp.up_proj": inner}
     out, down = f"{name}self_attn.o_proj", f"{name}mlp.down_proj"
     return LayerParams(
@@ -143,8 +140,7 @@ class _Reader:
             cast = values.astype(self._dtype, copy=False)
         if self._dtype == np.float16 and values.dtype != np.float16 and np.isinf(cast).any():
             raise CheckpointError(
-                f"{self._source.origin(name)} has values beyond the range of float16. "
-                "Load in bfloat16 or float32."
+                f"{self._source.origin(name)} has values beyond the range of float16. Load in bfloat16 or float32."
             )
         return cast
 
@@ -155,8 +151,4 @@ class _Reader:
                 "true if this model ties them, or get the complete checkpoint."
             )
         close = sorted(other for other in self._names if other.endswith(name.removeprefix("model.")))
-        return (
-            f" There is {close[0]!r} instead."
-            if close
-            else " The checkpoint is incomplete or of another family."
-        )
+        return f" There is {close[0]!r} instead." if close else " The checkpoint is incomplete or of another family."

@@ -9,8 +9,7 @@ import flax.struct
 import jax
 
 
-@flax.struct.dataclass
-class LayerParams:
+class LayerParams(flax.struct.PyTreeNode):
     """One decoder layer. `None` marks what the configuration switches off.
 
     Args:
@@ -41,8 +40,7 @@ class LayerParams:
     down_bias: jax.Array | None = None
 
 
-@flax.struct.dataclass
-class TargetParams:
+class TargetParams(flax.struct.PyTreeNode):
     """A whole decoder.
 
     Args:

@@ -22,11 +22,30 @@ class TargetState(Protocol):
 class Target(Protocol):
     """A frozen, hashable configuration with pure methods; parameters and state are arguments."""
 
-    features: tuple[int, ...]
-    supports_trees: bool
-    vocab_limit: int
-    hidden_size: int
-    max_positions: int
+    @property
+    def features(self) -> tuple[int, ...]:
+        """Layers whose output rows are captured."""
+        ...
+
+    @property
+    def supports_trees(self) -> bool:
+        """Whether `verify` takes trees that branch."""
+        ...
+
+    @property
+    def vocab_limit(self) -> int:
+        """Ids at or above it are never produced."""
+        ...
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the residual stream (H)."""
+        ...
+
+    @property
+    def max_positions(self) -> int:
+        """Largest context the model was made for."""
+        ...
 
     def init(self, batch: int, capacity: int) -> Any:
         """An empty state with room for `capacity` committed tokens per row."""

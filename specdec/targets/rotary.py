@@ -65,7 +65,7 @@ def _yarn(config: RotaryConfig, inverse: np.ndarray, head_dim: int) -> tuple[np.
 
 
 def rotation(config: RotaryConfig, head_dim: int, position: Int[Array, "*shape"]) -> tuple[Array, Array]:
-    """cos and sin of every position, float32 `[head_dim / 2, *shape]`.
+    """Cosine and sine of every position, float32 `[head_dim / 2, *shape]`.
 
     The angle is computed per call: no table, hence no limit on the position.
     """

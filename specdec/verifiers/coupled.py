@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from specdec.noise import Noise, Purpose

@@ -16,16 +16,27 @@ from specdec.values import Acceptance, Context
 
 
 class Verifier(Protocol):
-    """A frozen, hashable configuration.
+    """A frozen, hashable configuration."""
 
-    `greedy`: works at temperature 0, and only there.  `lossy`: the output differs from the target's distribution.
-    `shares_target_noise`: a builder may reuse the target's noise without harm.  `needs_q`: the tree must carry q.
-    """
+    @property
+    def greedy(self) -> bool:
+        """Works at temperature 0, and only there."""
+        ...
 
-    greedy: bool
-    lossy: bool
-    shares_target_noise: bool
-    needs_q: bool
+    @property
+    def lossy(self) -> bool:
+        """The output differs from the target's distribution."""
+        ...
+
+    @property
+    def shares_target_noise(self) -> bool:
+        """A builder may reuse the target's noise without harm."""
+        ...
+
+    @property
+    def needs_q(self) -> bool:
+        """The tree must carry the distribution its children were drawn from."""
+        ...
 
     def walk(
         self, logits: Float[Array, "B N V"], tree: Tree, context: Context, settings: Sampling, noise: Noise

@@ -35,7 +35,7 @@ def walk_by_draws(logits: Float[Array, "B N V"], tree: Tree, context: Context, d
         depth, current, walking, path, accepted, bonus, nan = carry
         token, bad = draw(logits[rows, current], context.length + depth + 1)
         child = (tree.parent == current[:, None]) & tree.valid & (tree.token == token[:, None])
-        child &= jnp.arange(nodes) > 0
+        child &= jnp.arange(nodes)[None, :] > 0
         found = walking & child.any(1) & ~bad
         current = jnp.where(found, child.argmax(1).astype(jnp.int32), current)
         bonus = jnp.where(walking, token, bonus)
