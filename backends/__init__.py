@@ -6,7 +6,7 @@ Importing this touches no device. Leaves out: everything that is the same on eve
 from specdec.backends.base import DTYPES, Attention, Backend, Workaround, precision_for
 from specdec.backends.decide import Decision, decide_metal, is_metal
 from specdec.backends.notices import notice
-from specdec.backends.primitives import argmax, cumsum, scatter_rows, sort_descending, top_k
+from specdec.backends.primitives import argmax, cumsum, scatter_rows, sort_descending, top_k, using
 from specdec.backends.probes import probe_platform, run_probes
 from specdec.backends.reports import Outcome, Primitive, ProbeReport, ProbeResult
 from specdec.backends.select import select
@@ -33,4 +33,5 @@ __all__ = [
     "select",
     "sort_descending",
     "top_k",
+    "using",
 ]

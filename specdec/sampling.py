@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from specdec.backends import cumsum, sort_descending, top_k
 from specdec.errors import SettingsError
 
 GREEDY_BELOW = 1e-5
@@ -121,7 +122,7 @@ def _nucleus(scaled: Float[Array, "*batch V"], settings: Sampling) -> Bool[Array
     """
     size = scaled.shape[-1]
     few = min(HEAD, size)
-    best, ids = jax.lax.top_k(scaled, few)
+    best, ids = top_k(scaled, few)
     total = jnp.exp(scaled).sum(-1, keepdims=True)
     unlimited = settings.top_k >= size
     enough = (settings.top_k <= few) | (unlimited & (jnp.exp(best).sum(-1) >= settings.top_p * total[..., 0]).all())
@@ -131,8 +132,7 @@ def _nucleus(scaled: Float[Array, "*batch V"], settings: Sampling) -> Bool[Array
         return jnp.put_along_axis(jnp.zeros(scaled.shape, bool), ids, kept, axis=-1, inplace=False)
 
     def from_all() -> Array:
-        order = jnp.argsort(scaled, axis=-1, stable=True, descending=True)
-        ranked = jnp.take_along_axis(scaled, order, axis=-1)
+        ranked, order = sort_descending(scaled)
         kept = _best_first(ranked, jnp.zeros_like(total), settings)
         return jnp.put_along_axis(kept, order, kept, axis=-1, inplace=False)
 
@@ -145,7 +145,7 @@ def _best_first(ranked: Float[Array, "*batch R"], total: Float[Array, "*batch 1"
     keep = jnp.broadcast_to(rank < settings.top_k, ranked.shape)
     weight = jnp.where(keep, jnp.exp(ranked), 0.0)
     mass = weight / jnp.maximum(total, weight.sum(-1, keepdims=True))
-    before = jnp.cumsum(mass, axis=-1) - mass
+    before = cumsum(mass) - mass
     # float32 cumulative sums end a little above or below 1, so "off" must not depend on them.
     first = jnp.broadcast_to(rank == 0, ranked.shape)
     return keep & ((before < settings.top_p) | (settings.top_p >= 1.0) | first)

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from specdec.backends import scatter_rows
+
 
 class Context(flax.struct.PyTreeNode):
     """What is committed, as every part sees it.
@@ -50,7 +52,7 @@ class Context(flax.struct.PyTreeNode):
             root=jnp.where(self.live, acceptance.bonus, self.root),
             length=self.length + acceptance.committed,
             h0=jnp.where(self.live[:, None], hidden[batch, last], self.h0),
-            history=self.history.at[batch[:, None], where].set(tokens, mode="drop"),
+            history=scatter_rows(self.history, where, tokens),
         )
 
 

@@ -69,7 +69,7 @@ class BestFirst:
 
         # The last nodes are not expanded: their children could not be added any more.
         frontier, state = jax.lax.fori_loop(0, calls - 1, grow, (frontier, state))
-        for slot in range(1 + (calls - 1) * self.nodes_per_call, self.num_nodes):
+        for slot in range(max(1, 1 + (calls - 1) * self.nodes_per_call), self.num_nodes):
             frontier = self._pop(frontier, slot)
         return frontier.tree, state
 
@@ -81,12 +81,11 @@ class BestFirst:
         ancestors = jnp.broadcast_to(jnp.eye(slots, dtype=bool), (batch, slots, slots))
         children, state = expand(state, _nodes(tree, ancestors, jnp.zeros((1,), jnp.int32)))
         width = children.token.shape[2]
-        empty = jnp.full((batch, slots, width), -jnp.inf, jnp.float32)
         frontier = _Frontier(
             tree=tree,
             ancestors=ancestors,
-            child_token=jnp.zeros((batch, slots, width), jnp.int32).at[:, :1].set(children.token.astype(jnp.int32)),
-            child_logp=empty.at[:, :1].set(children.logp.astype(jnp.float32)),
+            child_token=_put(jnp.zeros((batch, slots, width), jnp.int32), 0, children.token),
+            child_logp=_put(jnp.full((batch, slots, width), -jnp.inf, jnp.float32), 0, children.logp),
             taken=jnp.zeros((batch, slots), jnp.int32),
             order=jnp.zeros((batch, slots), jnp.int32),
         )
@@ -96,7 +95,8 @@ class BestFirst:
         """Moves the best frontier entry of each row into `slot`."""
         tree = frontier.tree
         batch, slots = tree.token.shape
-        rows, width = jnp.arange(batch), frontier.child_token.shape[2]
+        rows, places = jnp.arange(batch), jnp.arange(slots)[None, :]
+        width = frontier.child_token.shape[2]
         rank = jnp.minimum(frontier.taken, width - 1)[..., None]
         edge = jnp.take_along_axis(frontier.child_logp, rank, axis=2)[..., 0]
         open_ = tree.valid & (frontier.taken < width) & (tree.depth < self.max_depth)
@@ -107,21 +107,20 @@ class BestFirst:
         found = best > -jnp.inf
         token = jnp.take_along_axis(frontier.child_token, rank, axis=2)[..., 0][rows, parent]
         place = frontier.order[rows, parent]
-        moved = (frontier.order >= place[:, None]) & (jnp.arange(slots) < slot)[None, :]
+        moved = (frontier.order >= place[:, None]) & (places < slot)
         order = frontier.order + moved.astype(jnp.int32)
         grown = tree.replace(
-            token=tree.token.at[:, slot].set(jnp.where(found, token, 0)),
-            parent=tree.parent.at[:, slot].set(jnp.where(found, parent, 0)),
-            depth=tree.depth.at[:, slot].set(jnp.where(found, tree.depth[rows, parent] + 1, 0)),
-            logp=tree.logp.at[:, slot].set(jnp.where(found, best, 0.0)),
-            valid=tree.valid.at[:, slot].set(found),
+            token=_put(tree.token, slot, jnp.where(found, token, 0)),
+            parent=_put(tree.parent, slot, jnp.where(found, parent, 0)),
+            depth=_put(tree.depth, slot, jnp.where(found, tree.depth[rows, parent] + 1, 0)),
+            logp=_put(tree.logp, slot, jnp.where(found, best, 0.0)),
+            valid=_put(tree.valid, slot, found),
         )
-        own = jnp.arange(slots)[None, :] == slot
         return frontier.replace(
             tree=grown,
-            ancestors=frontier.ancestors.at[:, slot].set(frontier.ancestors[rows, parent] | own),
-            taken=frontier.taken.at[rows, parent].add(found.astype(jnp.int32)),
-            order=order.at[:, slot].set(place),
+            ancestors=_put(frontier.ancestors, slot, frontier.ancestors[rows, parent] | (places == slot)),
+            taken=frontier.taken + ((places == parent[:, None]) & found[:, None]).astype(jnp.int32),
+            order=_put(order, slot, place),
         )
 
     def _expand(
@@ -130,10 +129,16 @@ class BestFirst:
         slots = first + jnp.arange(count, dtype=jnp.int32)
         children, state = expand(state, _nodes(frontier.tree, frontier.ancestors, slots))
         frontier = frontier.replace(
-            child_token=frontier.child_token.at[:, slots].set(children.token.astype(jnp.int32)),
-            child_logp=frontier.child_logp.at[:, slots].set(children.logp.astype(jnp.float32)),
+            child_token=_put(frontier.child_token, first, children.token),
+            child_logp=_put(frontier.child_logp, first, children.logp),
         )
         return frontier, state
+
+
+def _put(table: Array, slot: Int[Array, ""] | int, entry: Array) -> Array:
+    """Writes one slot (`entry` lacks the slot axis) or a run of slots of every row."""
+    entry = entry if entry.ndim == table.ndim else entry[:, None]
+    return jax.lax.dynamic_update_slice_in_dim(table, entry.astype(table.dtype), slot, axis=1)
 
 
 def _nodes(tree: Tree, ancestors: Bool[Array, "B N N"], slots: Int[Array, "R"]) -> Nodes:

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from specdec.cache.kind import prefix_sizes
+from specdec.backends import scatter_rows
+from specdec.cache.kind import live_prefix, prefix_sizes
 
 MASKED = -1e30  # its exponential underflows to exactly 0 beside any visible score
 
@@ -72,7 +73,6 @@ class FullAttention:
         slots: Int[Array, "B R"] | None,
         mask: Bool[Array, "B R N"],
         length: Int[Array, "B"],
-        prefix: Int[Array, ""],
     ) -> tuple[Float[Array, "B Q R E"], Pending]:
         """Attends from R new nodes to the committed prefix and to the tree slots that `mask` shows.
 
@@ -85,20 +85,16 @@ class FullAttention:
           slots: where the new nodes go in `pending`; ignored when that is None.
           mask: visible slots per new node (ancestors and itself).
           length: cached length per row.
-          prefix: index into `prefix_sizes`, see `live_prefix`.
         """
         batch, heads, nodes, dim = query.shape
         grouped = (query * dim**-0.5).reshape(batch, self.num_kv_heads, -1, dim).astype(self.dtype)
         new = Pending(key=key.astype(self.dtype), value=value.astype(self.dtype))
-        if pending is not None:
-            rows = jnp.arange(batch)[:, None]
-            # Advanced indices around a slice put the indexed axes first: [B, R, K, E].
-            new = jax.tree.map(
-                lambda buffer, fresh: buffer.at[rows, :, slots].set(jnp.swapaxes(fresh, 1, 2)), pending, new
-            )
+        if pending is not None and slots is not None:
+            new = jax.tree.map(lambda buffer, fresh: scatter_rows(buffer, slots, fresh, axis=2), pending, new)
         mask = jnp.tile(mask, (1, heads // self.num_kv_heads, 1))
-        branches = [functools.partial(self._attend, size=size) for size in prefix_sizes(state.key.shape[2])]
-        mixed = jax.lax.switch(prefix, branches, grouped, state, new, mask, length)
+        capacity = state.key.shape[2]
+        branches = [functools.partial(self._attend, size=size) for size in prefix_sizes(capacity)]
+        mixed = jax.lax.switch(live_prefix(length, capacity), branches, grouped, state, new, mask, length)
         return mixed.reshape(batch, heads, nodes, dim).astype(query.dtype), new
 
     def commit(

@@ -36,7 +36,6 @@ class CacheKind(Protocol):
         slots: Int[Array, "B R"] | None,
         mask: Bool[Array, "B R N"],
         length: Int[Array, "B"],
-        prefix: Int[Array, ""],
     ) -> tuple[Float[Array, "B Q R E"], Any]:
         """Attends from R new nodes; returns their output and the pending buffer with their entries."""
         ...

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from specdec.backends import using
 from specdec.decoding import stop
 from specdec.decoding.state import DecodeState, Params, Plan, empty_records
 from specdec.drafters import Drafter, NoDrafter, Stateless
@@ -66,8 +67,9 @@ def _read_chunk(
     """Target and drafter read one chunk; keeps the final-norm row of each row's last prompt token."""
     size = tokens.shape[1]
     count = jnp.clip(total - start, 0, size)
-    target, chunk = reader.prefill(params[0], target, tokens, count, total)
-    drafter = listener.prime(params[1], drafter, chunk)
+    with using(reader.backend):
+        target, chunk = reader.prefill(params[0], target, tokens, count, total)
+        drafter = listener.prime(params[1], drafter, chunk)
     index = total - 1 - start
     ends_here = (index >= 0) & (index < size)
     rows = jnp.arange(tokens.shape[0])
@@ -81,10 +83,12 @@ def _first_token(target: Target, verifier: Verifier, params: Any, state: DecodeS
     before = state.context
     logits = target.logits(params, before.h0[:, None])
     tree = root_only(before.root)
-    acceptance = verifier.walk(logits, tree, before, state.settings, state.noise)
+    with using(target.backend):
+        acceptance = verifier.walk(logits, tree, before, state.settings, state.noise)
     tokens = path_tokens(tree.token, acceptance)
     acceptance, reason = stop.clip(acceptance, tokens, before, state.stop_ids, state.cap, state.capacity)
-    context = before.advance(tokens, acceptance, before.h0[:, None])
+    with using(target.backend):
+        context = before.advance(tokens, acceptance, before.h0[:, None])
     return state.replace(context=context, reason=reason, nan=state.nan | acceptance.nan)
 
 

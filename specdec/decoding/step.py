@@ -7,12 +7,15 @@ Leaves out: loops, text, and everything that needs the host.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from specdec.backends import using
 from specdec.decoding import stop
 from specdec.decoding.state import DecodeState, Fallback, Params, Plan, Records
 from specdec.tree import Tree
@@ -27,12 +30,25 @@ class Round(flax.struct.PyTreeNode):
     fallback: Int[Array, "B"]
 
 
+def _traced(stage: Callable[..., Any]) -> Callable[..., Any]:
+    """Traces a stage with the primitives of the plan's backend."""
+
+    @functools.wraps(stage)
+    def within(plan: Plan, *args: Any) -> Any:
+        with using(plan.target.backend):
+            return stage(plan, *args)
+
+    return within
+
+
+@_traced
 def draft(plan: Plan, params: Params, state: DecodeState) -> tuple[Candidates | None, Any]:
     """The drafter's proposals."""
     readout = plan.target.readout(params.target)
     return plan.policy.drafter.propose(params.drafter, state.drafter, state.context, readout, state.noise)
 
 
+@_traced
 def build(
     plan: Plan, params: Params, state: DecodeState, candidates: Candidates | None, drafter_state: Any
 ) -> tuple[Tree, Any, Int[Array, "B"]]:
@@ -73,11 +89,13 @@ def limit_depth(plan: Plan, state: DecodeState) -> DecodeState:
     return state.replace(context=state.context.replace(limit=limit, live=state.running))
 
 
+@_traced
 def verify(plan: Plan, params: Params, state: DecodeState, tree: Tree) -> Verified:
     """One target pass; the state is not touched."""
     return plan.target.verify(params.target, state.target, tree, plan.sizes)
 
 
+@_traced
 def commit(
     plan: Plan,
     params: Params,
@@ -106,6 +124,7 @@ def commit(
     return state, acceptance
 
 
+@_traced
 def step(plan: Plan, params: Params, state: DecodeState) -> tuple[DecodeState, Round]:
     """One round for every live row; rows that are done keep everything."""
     state = limit_depth(plan, state)
@@ -121,7 +140,7 @@ def step(plan: Plan, params: Params, state: DecodeState) -> tuple[DecodeState, R
         committed=acceptance.committed,
         fallback=fallback,
     )
-    records = Records(
-        **{name: getattr(state.records, name).at[state.round].set(getattr(entry, name)) for name in vars(entry)}
+    records = jax.tree.map(
+        lambda table, row: jax.lax.dynamic_update_index_in_dim(table, row, state.round, 0), state.records, entry
     )
     return state.replace(round=state.round + 1, records=records), Round(tree, acceptance, fallback)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from specdec.backends import top_k
 from specdec.noise import Noise
 from specdec.targets.decoder import Decoder, DecoderState
 from specdec.targets.params import TargetParams
@@ -88,7 +89,7 @@ class DraftModel:
             params, state.state, nodes.token, positions, nodes.ancestors, state.pending, nodes.slot
         )
         logits = self.model.logits(params, hidden)
-        best, ids = jax.lax.top_k(logits, self.children)
+        best, ids = top_k(logits, self.children)
         logp = best - jax.nn.logsumexp(logits, axis=-1, keepdims=True)
         expanded = state.expanded | (nodes.ancestors & nodes.valid[..., None]).any(1)
         return Children(token=ids, logp=logp), Expansion(state.state, pending, expanded)

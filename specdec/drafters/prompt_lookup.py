@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from specdec.backends import scatter_rows, top_k
 from specdec.drafters.none import Stateless
 from specdec.noise import Noise
 from specdec.values import Candidates, Children, Context, Nodes, Readout
@@ -86,7 +87,7 @@ class PromptLookup(Stateless):
             matched += still.astype(jnp.int32)
         # Longest match first, then the most recent place; one integer orders both.
         rank = jnp.where(matched >= self.min_ngram, matched * history.shape[0] + position, -1)
-        best, place = jax.lax.top_k(rank, self.places)
+        best, place = top_k(rank, self.places)
         length = jnp.where(best >= 0, matched[place], 0)
         # A place closer than `depth` to the end runs into itself: its text is continued periodically.
         period = jnp.maximum(last - place, 1)
@@ -111,7 +112,7 @@ class PromptLookup(Stateless):
         share, token = _distinct(following, jnp.where(alive & deeper, state.weight[:, None], 0.0), self.children)
         longest = jnp.where(alive, state.length[:, None], 0).max(-1, keepdims=True).astype(jnp.float32)
         logp = jnp.log(share) + jnp.log(longest / (longest + 0.5))
-        state = state.replace(alive=state.alive.at[rows, nodes.slot].set(alive))
+        state = state.replace(alive=scatter_rows(state.alive, nodes.slot, alive))
         return Children(token=token, logp=jnp.where(share > 0, logp, -jnp.inf)), state
 
 
@@ -124,6 +125,6 @@ def _distinct(
     earlier = jnp.tril(jnp.ones((token.shape[-1],) * 2, bool), -1)
     repeated = (same & jnp.expand_dims(earlier, (0, 1)) & (weight > 0)[..., None, :]).any(-1)
     mass = jnp.where(repeated | (weight <= 0), 0.0, mass)
-    best, index = jax.lax.top_k(mass, count)
+    best, index = top_k(mass, count)
     share = best / jnp.maximum(weight.sum(-1, keepdims=True), 1e-30)
     return share, jnp.take_along_axis(token, index, axis=-1)

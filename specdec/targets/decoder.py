@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from specdec.backends import Backend, cpu
-from specdec.cache import FullAttention, live_prefix
+from specdec.cache import FullAttention
 from specdec.targets.config import TargetConfig
 from specdec.targets.layers import gated_mlp, linear, rms_norm
 from specdec.targets.params import LayerParams, TargetParams
@@ -198,7 +198,6 @@ class Decoder:
         batch, nodes = tokens.shape
         config = self.config
         cos, sin = rotation(config.rotary, config.head_dim, positions)
-        prefix = live_prefix(state.length, state.layers[0].key.shape[2])
         x = params.embed[tokens.reshape(-1)].T.astype(self.backend.dtype)
         captured, entries = {}, []
         for index, (layer, kind) in enumerate(zip(params.layers, self.kinds, strict=True)):
@@ -212,7 +211,6 @@ class Decoder:
                 slots=slots,
                 mask=mask,
                 length=state.length,
-                prefix=prefix,
             )
             # [B, Q, R, E] -> [Q * E, B * R]
             columns = jnp.transpose(mixed, (1, 3, 0, 2)).reshape(-1, batch * nodes)

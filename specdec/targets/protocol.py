@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from jaxtyping import Array, Float, Int
 
+from specdec.backends import Backend
 from specdec.tree import Tree
 from specdec.values import Acceptance, PromptChunk, Readout, Verified
 
@@ -21,6 +22,11 @@ class TargetState(Protocol):
 
 class Target(Protocol):
     """A frozen, hashable configuration with pure methods; parameters and state are arguments."""
+
+    @property
+    def backend(self) -> Backend:
+        """Number formats and the primitives to avoid."""
+        ...
 
     @property
     def features(self) -> tuple[int, ...]:

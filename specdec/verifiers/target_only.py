@@ -11,6 +11,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from specdec.backends import cumsum
 from specdec.noise import Noise, Purpose
 from specdec.sampling import Sampling, log_probs
 from specdec.tree import Tree
@@ -32,7 +33,7 @@ class TargetOnly:
     ) -> Acceptance:
         def draw(row, position):
             p = jnp.exp(log_probs(row, settings))
-            mass = jnp.cumsum(p, axis=-1)
+            mass = cumsum(p)
             # Scaled by the total that float32 really reached, so the last id with mass is always in range.
             mark = noise.uniform(Purpose.WALK, position)[:, None] * mass[:, -1:]
             token = (mass <= mark).sum(-1, dtype=jnp.int32)

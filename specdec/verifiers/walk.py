@@ -40,7 +40,7 @@ def walk_by_draws(logits: Float[Array, "B N V"], tree: Tree, context: Context, d
         current = jnp.where(found, child.argmax(1).astype(jnp.int32), current)
         bonus = jnp.where(walking, token, bonus)
         nan |= walking & bad
-        path = path.at[:, depth + 1].set(jnp.where(found, current, path[:, depth + 1]))
+        path = jax.lax.dynamic_update_slice(path, current[:, None], (jnp.int32(0), depth + 1))
         return depth + 1, current, found, path, accepted + found.astype(jnp.int32), bonus, nan
 
     zero = jnp.zeros((batch,), jnp.int32)
