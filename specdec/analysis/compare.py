@@ -25,6 +25,7 @@ from specdec.decoding.engine import Engine
 from specdec.decoding.policy import Strategy
 from specdec.decoding.prefill import schedule
 from specdec.decoding.result import Result, Timing
+from specdec.drafters import Stateless
 from specdec.errors import SettingsError
 from specdec.model import Model, Prompt
 from specdec.sampling import Sampling, sample_with
@@ -144,19 +145,21 @@ def compare(
 
     steps = _Steps(progress, len(engines) * (len(labelled) + 1 + split))
     extras = []
+    compiled: set[tuple[Any, int]] = set()
     for engine in engines:
         steps.next(f"warming up {engine.strategy.name}")
-        extras.append(_warm(engine, encoded, max_new_tokens, seed))
+        extras.append(_warm(engine, encoded, max_new_tokens, seed, compiled))
     runs: list[list[Run]] = [[] for _ in engines]
+    peak = PeakMemory()
     for item, ids in zip(labelled, encoded, strict=True):
         for engine, found in zip(engines, runs, strict=True):
             steps.next(f"prompt {item.id}: {engine.strategy.name} {engine.strategy.budget}")
-            with PeakMemory() as peak, CompileCounter() as compiled:
+            with peak, CompileCounter() as fresh:
                 result = run_once(engine, ids, max_new_tokens, seed)
             difference = None
             if found is not runs[0]:
                 difference = judge(item.id, engines[0], engine, runs[0][-1].result, result)
-            found.append(Run(item, result, difference, peak.bytes, compiled.count))
+            found.append(Run(item, result, difference, peak.bytes, fresh.count))
     splits: list[RoundSplit | None] = []
     for engine in engines:
         if split:
@@ -268,16 +271,22 @@ def _check_fits(engine: Engine, item: LabelledPrompt, ids: Sequence[int]) -> Non
         raise SettingsError(f"prompt {item.id}: {error}") from error
 
 
-def _warm(engine: Engine, encoded: Sequence[Sequence[int]], cap: int, seed: int) -> int:
-    """Compiles whatever the runs will need; returns the bytes that drafter and selector hold."""
-    seen: set[int] = set()
-    for ids in sorted(encoded, key=len, reverse=True):
-        sizes = {size for _, size in schedule(len(ids), engine.model.target.backend.prefill_chunk, 1 << 30)}
-        if not sizes <= seen:
-            seen |= sizes
+def _warm(engine: Engine, encoded: Sequence[Sequence[int]], cap: int, seed: int, compiled: set[tuple[Any, int]]) -> int:
+    """Compiles whatever the runs will need; returns the bytes that drafter and selector hold.
+
+    Drafters that keep nothing share the passes over a prompt with plain decoding: `compiled` holds (who reads along,
+    size of the chunk) of those passes.
+    """
+    drafter = engine.plan.policy.drafter
+    listener = None if isinstance(drafter, Stateless) else drafter
+    shortest = min(encoded, key=len)
+    for ids in (shortest, *sorted(encoded, key=len, reverse=True)):
+        sizes = schedule(len(ids), engine.model.target.backend.prefill_chunk, 1 << 30)
+        needed = {(listener, size) for _, size in sizes}
+        if ids is shortest or not needed <= compiled:
+            compiled |= needed
             run_once(engine, ids, cap, seed, WARM_ROUNDS)
-    # With a cap of 1 no round has run; memory is that of the state in any case.
-    return extra_bytes(engine, engine.prefill([encoded[0]], cap, [seed]).drafter)
+    return extra_bytes(engine, engine.prefill([shortest], cap, [seed]).drafter)
 
 
 def _split(engine: Engine, encoded: Sequence[Sequence[int]], cap: int, seed: int) -> RoundSplit:

@@ -43,8 +43,8 @@ class CompileCounter:
     def __exit__(self, *error: object) -> None:
         jax.monitoring.unregister_event_duration_listener(self._hear)
 
-    def _hear(self, event: str, duration: float, **details: Any) -> None:
+    def _hear(self, event: str, duration_secs: float, **details: Any) -> None:
         if event == COMPILED:
             with self._lock:
                 self.count += 1
-                self.seconds += duration
+                self.seconds += duration_secs

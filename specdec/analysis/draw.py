@@ -24,9 +24,7 @@ class _Node:
     children: list[_Node]
 
 
-def tree_text(
-    tree: Tree, tokenizer: Tokenizer | None = None, accepted: Acceptance | None = None, row: int = 0
-) -> str:
+def tree_text(tree: Tree, tokenizer: Tokenizer | None = None, accepted: Acceptance | None = None, row: int = 0) -> str:
     """A tree in ASCII, one node a line; `*` marks the root and what was accepted below it.
 
     Args:
@@ -42,9 +40,7 @@ def tree_text(
     return "\n".join([_line(root), *_branches(root, "")])
 
 
-def tree_html(
-    tree: Tree, tokenizer: Tokenizer | None = None, accepted: Acceptance | None = None, row: int = 0
-) -> str:
+def tree_html(tree: Tree, tokenizer: Tokenizer | None = None, accepted: Acceptance | None = None, row: int = 0) -> str:
     """The same as nested lists, the accepted path in bold. Arguments as in `tree_text`."""
     root = _nodes(tree, tokenizer, accepted, row)
     style = "font-family:monospace;line-height:1.4"
@@ -52,9 +48,7 @@ def tree_html(
 
 
 def _nodes(tree: Tree, tokenizer: Tokenizer | None, accepted: Acceptance | None, row: int) -> _Node:
-    token, parent, logp, valid = (
-        np.asarray(leaf)[row] for leaf in (tree.token, tree.parent, tree.logp, tree.valid)
-    )
+    token, parent, logp, valid = (np.asarray(leaf)[row] for leaf in (tree.token, tree.parent, tree.logp, tree.valid))
     path: set[int] = set()
     if accepted is not None:
         path = set(np.asarray(accepted.path)[row, : int(np.asarray(accepted.accepted)[row]) + 1].tolist())

@@ -76,7 +76,7 @@ def _read(source: PeakSource) -> int | None:
 
 
 def _device_statistics() -> dict[str, Any]:
-    device = jax.config.jax_default_device or jax.devices()[0]
+    device = getattr(jax.config, "jax_default_device", None) or jax.devices()[0]
     return getattr(device, "memory_stats", lambda: None)() or {}
 
 

@@ -15,15 +15,18 @@ from rich.table import Table
 from rich.text import Text
 
 from specdec.analysis.compare import Comparison
+from specdec.analysis.profile import STAGES
 from specdec.analysis.rows import ALL, Row
 from specdec.analysis.ties import FirstDifference
 from specdec.decoding.result import Result
 
 NONE = "-"
+DEPTHS = 8  # printed; the row has all of them
+LEFT = ("accepted by depth", "fallbacks")  # columns of text
 
 
 def comparison_report(comparison: Comparison, *, by_category: bool = False) -> RenderableType:
-    """Two tables (output and drafting; speed and memory), first differences, and what needs attention.
+    """Three tables (output, drafting, cost), first differences, and what needs attention.
 
     Args:
       comparison: from `compare`.
@@ -31,17 +34,17 @@ def comparison_report(comparison: Comparison, *, by_category: bool = False) -> R
     """
     rows = comparison.rows if by_category else comparison.totals
     title = f"{comparison.model}, {comparison.settings['prompts']} prompt(s)"
-    parts: list[RenderableType] = [drafting_table(rows, title), speed_table(rows)]
+    parts: list[RenderableType] = [output_table(rows, title), drafting_table(rows), cost_table(rows)]
     parts += difference_lines(comparison.totals, repeats_plain=comparison.settings["repeats_plain"])
     parts += [Text(f"peak memory: {comparison.environment['peak_memory']}", style="dim")]
     parts += [warning_panel(message) for message in attention(comparison)]
     return Group(*parts)
 
 
-def drafting_table(rows: Sequence[Row], title: str | None = None) -> Table:
-    """What was drafted and kept, and whether the output is plain decoding's."""
-    columns = ["identical", "tokens", "passes", "tokens/pass", "drafted", "accepted", "accepted by depth", "fallbacks"]
-    table = _table(title, rows, ["nodes", *columns])
+def output_table(rows: Sequence[Row], title: str | None = None) -> Table:
+    """Whether the output is plain decoding's, how many passes it took, and how fast it came."""
+    columns = ("nodes", "identical", "tokens", "passes", "tokens/pass", "decode tok/s", "speed-up")
+    table = _table(title, rows, columns)
     for row in rows:
         table.add_row(
             *_names(row, rows),
@@ -50,27 +53,38 @@ def drafting_table(rows: Sequence[Row], title: str | None = None) -> Table:
             str(row.tokens),
             str(row.target_passes),
             _number(row.tokens_per_pass, 2),
+            _number(row.tok_per_s, 1),
+            NONE if row.speedup is None else f"{row.speedup:.2f}x",
+        )
+    return table
+
+
+def drafting_table(rows: Sequence[Row]) -> Table:
+    """What was drafted and kept, and why a round drafted nothing."""
+    table = _table(None, rows, ("drafted", "accepted", *LEFT))
+    for row in rows:
+        depths = [f"{share:.2f}".removeprefix("0") for share in row.accepted_by_depth]
+        table.add_row(
+            *_names(row, rows),
             str(row.drafted),
             f"{row.accepted} ({row.accepted / row.drafted:.0%})" if row.drafted else str(row.accepted),
-            " ".join(f"{share:.2f}".removeprefix("0") for share in row.accepted_by_depth[:8]) or NONE,
+            " ".join([*depths[:DEPTHS], "..."] if len(depths) > DEPTHS else depths) or NONE,
             ", ".join(f"{reason} {count}" for reason, count in row.fallbacks.items()) or NONE,
         )
     return table
 
 
-def speed_table(rows: Sequence[Row]) -> Table:
-    """Times, rates and memory."""
-    columns = ["first token ms", "prefill tok/s", "decode tok/s", "speed-up", "draft+build+verify+commit ms"]
-    table = _table(None, rows, [*columns, "peak MiB", "extra MiB", "compilations"])
+def cost_table(rows: Sequence[Row]) -> Table:
+    """Time before the first token, stages of a round, memory, compilations."""
+    columns = ("first token ms", "prefill tok/s", *(f"{stage} ms" for stage in STAGES))
+    table = _table(None, rows, (*columns, "peak MiB", "extra MiB", "compiled"))
     for row in rows:
-        split = row.round_split_ms
+        stages = [None if row.round_split_ms is None else getattr(row.round_split_ms, stage) for stage in STAGES]
         table.add_row(
             *_names(row, rows),
             _number(row.ttft_ms, 0),
             _number(row.prefill_tok_per_s, 0),
-            _number(row.tok_per_s, 1),
-            NONE if row.speedup is None else f"{row.speedup:.2f}x",
-            NONE if split is None else f"{split.draft:.1f} + {split.build:.1f} + {split.verify:.1f} + {split.commit:.1f}",
+            *(_number(stage, 1) for stage in stages),
             _mebibytes(row.peak_memory_bytes),
             _mebibytes(row.extra_memory_bytes),
             str(row.compilations_after_warmup),
@@ -105,7 +119,7 @@ def attention(comparison: Comparison) -> list[str]:
     """What must not be overlooked: wrong output, drafters that were never used, compilations."""
     found = [
         f"WRONG OUTPUT: {row.strategy} with budget {row.budget} differs from plain decoding on "
-        f"{sum(not one.tie for one in row.first_differences)} of {row.prompts} prompt(s), and rounding does not explain it."
+        f"{sum(not one.tie for one in row.first_differences)} of {row.prompts} prompt(s); rounding does not explain it."
         for row in comparison.faults
     ]
     found += [
@@ -147,12 +161,12 @@ def to_html(renderable: RenderableType, width: int = 160) -> str:
 
 def _table(title: str | None, rows: Sequence[Row], columns: Iterable[str]) -> Table:
     table = Table(box=box.SIMPLE, title=title)
-    table.add_column("strategy")
+    table.add_column("strategy", no_wrap=True)
     table.add_column("budget", justify="right")
     if any(row.category != ALL for row in rows):
         table.add_column("category")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("accepted by depth", "fallbacks") else "right")
+        table.add_column(name, justify="left" if name in LEFT else "right")
     return table
 
 

@@ -115,7 +115,8 @@ def make_row(
       category: as the row names it.
       runs: at least one.
       plain: plain decoding's results, by `id()` of the prompt.
-      split, extra: of the strategy.
+      split: stages of its rounds.
+      extra: bytes of its drafter and selector.
     """
     results = [run.result for run in runs]
     rounds = [record for result in results for record in result.rounds]

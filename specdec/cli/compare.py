@@ -31,16 +31,24 @@ def add_parser(commands: Any) -> None:
     source.add_argument("-m", "--message", action="append", metavar="TEXT", help="a prompt; may be repeated")
     source.add_argument("--prompts", metavar="FILE", help="Spec-Bench JSON lines, or one prompt per line")
     source.add_argument("--shipped", action="store_true", help="the library's own small set of prompts")
-    parser.add_argument("--limit", type=options.positive, metavar="K", help="take K prompts, evenly over the categories")
+    parser.add_argument(
+        "--limit", type=options.positive, metavar="K", help="take K prompts, evenly over the categories"
+    )
     parser.add_argument("--strategies", type=_names, required=True, metavar="A,B,...", help="see `specdec list`")
     parser.add_argument(
-        "--budget", type=_budgets, metavar="N[,N...]", help="nodes per target pass, the root included (default: each strategy's own)"
+        "--budget",
+        type=_budgets,
+        metavar="N[,N...]",
+        help="nodes per target pass, the root included (default: each strategy's own)",
     )
     options.add_decoding(parser, max_new_tokens=128)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON")
     parser.add_argument("--by-category", action="store_true", help="print a row per category too")
     parser.add_argument(
-        "--no-split", dest="split", action="store_false", help="do not time the stages of a round (saves their compilation)"
+        "--no-split",
+        dest="split",
+        action="store_false",
+        help="do not time the stages of a round (saves their compilation)",
     )
     parser.set_defaults(run=run)
 
@@ -86,7 +94,9 @@ def _check_flags(arguments: argparse.Namespace, entries: list[Entry]) -> None:
         check_needs(entry, given)
     taken = {option for entry in entries for option in entry.takes}
     if arguments.budget is not None and Option.BUDGET not in taken:
-        raise SettingsError(f"none of {', '.join(arguments.strategies)} uses --budget; drop it, or add a strategy that does.")
+        raise SettingsError(
+            f"none of {', '.join(arguments.strategies)} uses --budget; drop it, or add a strategy that does."
+        )
     if given - taken:
         shout(
             f"DRAFTER NOT USED: --draft-model {arguments.draft_model} is not used by any of "

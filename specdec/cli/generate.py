@@ -17,6 +17,7 @@ from specdec.cli.registry import Given, Option, check_needs, check_uses, find, m
 
 if TYPE_CHECKING:
     from specdec.decoding.result import Result
+    from specdec.model import Model
 
 
 def add_parser(commands: Any) -> None:
@@ -27,9 +28,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--strategy", default="plain", metavar="NAME", help="see `specdec list` (default: %(default)s)")
     parser.add_argument("--budget", type=options.positive, metavar="N", help="nodes per target pass, the root included")
     options.add_decoding(parser, max_new_tokens=256)
-    parser.add_argument("--stop", nargs="+", action="extend", default=[], metavar="TEXT", help="texts that end the answer")
+    parser.add_argument(
+        "--stop", nargs="+", action="extend", default=[], metavar="TEXT", help="texts that end the answer"
+    )
     parser.add_argument("--stream", action="store_true", help="print the text as it comes")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON (with --stream: one line a round)")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON (with --stream: one line a round)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -55,13 +60,8 @@ def run(arguments: argparse.Namespace, load: Load) -> int:
     from specdec.analysis.compile_counter import CompileCounter
 
     with model.target.backend.scope(), CompileCounter() as compiled:
-        if arguments.stream:
-            result = _stream(model, arguments.message, settings, as_json=arguments.json)
-        else:
-            from specdec.decoding.generate import generate
-
-            result = generate(model, arguments.message, **settings)
-            print(json.dumps(_json(result), ensure_ascii=False, indent=2) if arguments.json else result.text)
+        answer = _stream if arguments.stream else _whole
+        result = answer(model, arguments.message, settings, as_json=arguments.json)
     print(result.summary() + _aside(compiled.seconds), file=sys.stderr if arguments.json else sys.stdout)
     return 0
 
@@ -73,7 +73,16 @@ def _aside(compiling: float) -> str:
     return f" ({compiling:.0f} s of this run went into compiling; `specdec compare` measures after warm-up)"
 
 
-def _stream(model: Any, message: str, settings: dict[str, Any], *, as_json: bool) -> Result:
+def _whole(model: Model, message: str, settings: dict[str, Any], *, as_json: bool) -> Result:
+    from specdec.decoding.generate import generate
+
+    result = generate(model, message, **settings)
+    assert not isinstance(result, list)  # one text is one row
+    print(json.dumps(_json(result), ensure_ascii=False, indent=2) if as_json else result.text)
+    return result
+
+
+def _stream(model: Model, message: str, settings: dict[str, Any], *, as_json: bool) -> Result:
     from specdec.decoding.stream import stream
 
     result = None

@@ -26,12 +26,16 @@ def run(arguments: argparse.Namespace, load: Load) -> int:
     from rich import box
     from rich.table import Table
 
-    models = Table("model", "what it is", "size", "here?", box=box.SIMPLE, title="models (a folder or .gguf file works too)")
+    models = Table(
+        "model", "what it is", "size", "here?", box=box.SIMPLE, title="models (a folder or .gguf file works too)"
+    )
     for alias in ALIASES.values():
         wheel = alias.wheel
         file = cache_dir() / "models" / alias.name / Path(wheel.member).name
         here = "yes" if file.is_file() else f"no: specdec fetch {alias.name}"
-        models.add_row(alias.name, f"{alias.hub}, {file.suffixes[-2].lstrip('.')}", f"{wheel.member_size >> 20} MiB", here)
+        models.add_row(
+            alias.name, f"{alias.hub}, {file.suffixes[-2].lstrip('.')}", f"{wheel.member_size >> 20} MiB", here
+        )
     show(models)
     strategies = Table("strategy", "what it does", "flags", box=box.SIMPLE, title="strategies")
     for entry in ENTRIES:

@@ -46,7 +46,7 @@ def load_draft(arguments: argparse.Namespace, target: Model, load: Load) -> Mode
 def _check_same_ids(draft: Model, target: Model) -> None:
     if draft.tokenizer is None or target.tokenizer is None:
         return
-    mine, theirs = (model.tokenizer.backend.get_vocab() for model in (draft, target))
+    mine, theirs = (tokenizer.backend.get_vocab() for tokenizer in (draft.tokenizer, target.tokenizer))
     wrong = next((text for text, item in mine.items() if theirs.get(text, item) != item), None)
     if wrong is not None or not set(mine) & set(theirs):
         raise CompatibilityError(

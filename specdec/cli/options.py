@@ -41,7 +41,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--xla-flags",
         default=AS_IS,
         metavar="FLAGS",
-        help=f"{AS_IS!r} (default), {OFFERED!r} (those the CPU backend offers), or flags for XLA; write --xla-flags=...",
+        help=f"{AS_IS!r} (default), {OFFERED!r} (those the CPU backend offers), or flags: --xla-flags=--xla_...",
     )
     group.add_argument(
         "--no-compile-cache",
@@ -58,7 +58,9 @@ def add_decoding(parser: argparse.ArgumentParser, max_new_tokens: int) -> None:
     group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0 (default) is greedy")
     group.add_argument("--top-k", type=int, metavar="K", help="keep the K best ids")
     group.add_argument("--top-p", type=float, metavar="P", help="keep the best ids up to this mass")
-    group.add_argument("--min-p", type=float, metavar="P", help="keep ids with this share of the best one's probability")
+    group.add_argument(
+        "--min-p", type=float, metavar="P", help="keep ids with this share of the best one's probability"
+    )
     group.add_argument("--seed", type=int, metavar="S", help="of sampling; the same seed gives the same output")
     group.add_argument(
         "--verifier",
@@ -78,9 +80,7 @@ def sampling(arguments: argparse.Namespace) -> Sampling:
     """Sampling settings; says which flags have no effect."""
     from specdec.sampling import sample_with
 
-    settings = sample_with(
-        arguments.temperature, top_k=arguments.top_k, top_p=arguments.top_p, min_p=arguments.min_p
-    )
+    settings = sample_with(arguments.temperature, top_k=arguments.top_k, top_p=arguments.top_p, min_p=arguments.min_p)
     for name in FILTERS:
         if settings.greedy and getattr(arguments, name) is not None:
             flag = "--" + name.replace("_", "-")

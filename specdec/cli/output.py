@@ -16,7 +16,7 @@ from typing import Any
 
 from specdec.errors import SettingsError
 
-PLAIN_WIDTH = 190  # of tables that go to a file or a pipe
+PLAIN_WIDTH = 150  # of tables that go to a file or a pipe
 
 
 def complain(message: str) -> None:
@@ -73,7 +73,9 @@ def check_writable(path: Path) -> None:
     """
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise SettingsError(f"--json {path}: cannot be written. Name a file in an existing folder that you may write to.")
+        raise SettingsError(
+            f"--json {path}: cannot be written. Name a file in an existing folder that you may write to."
+        )
 
 
 def write_json(path: Path, value: Any) -> None:

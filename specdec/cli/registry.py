@@ -36,7 +36,7 @@ class VerifierName(enum.Enum):
         """The part of that name."""
         from specdec import verifiers
 
-        parts = {
+        parts: dict[VerifierName, type[Verifier]] = {
             VerifierName.GREEDY: verifiers.Greedy,
             VerifierName.COUPLED: verifiers.Coupled,
             VerifierName.TARGET_ONLY: verifiers.TargetOnly,

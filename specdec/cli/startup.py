@@ -64,7 +64,7 @@ def use_compile_cache(folder: Path | None = None) -> None:
     """
     import jax
 
-    if jax.config.jax_compilation_cache_dir is not None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     folder = folder or cache_dir() / "compiled" / _machine_key()
     try:
