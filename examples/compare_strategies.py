@@ -18,7 +18,10 @@ import specdec
 from specdec import Model, Result, Strategy, strategies
 
 PROMPTS = (
-    "Repeat word for word: the tide tables of the northern harbours, printed yearly by the northern harbours.",
+    "Summarise this text:\n\nThe northern ferry will stop running in winter. The harbour council said on Tuesday that "
+    "the northern ferry loses money between November and March, when few people travel. Residents of the island said "
+    "that the northern ferry is their only way to the hospital. The harbour council will meet the residents of the "
+    "island next week and will decide in October.",
     "Write a python function to merge two sorted lists.",
 )
 

@@ -1,7 +1,7 @@
 """Python blocks of the Markdown pages, and how to run them.
 
-A fence that begins with "python run" is run, all of a page in order and in one namespace. A fence "text output" right after one is
-what that block prints, exactly.
+A fence that begins with "python run" is run, all of a page in order and in one namespace. A fence "text output"
+right after one is what that block prints.
 Leaves out: which pages are run with which model (`test_pages.py`).
 """
 
