@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from specdec.backends import scatter_rows
 from specdec.cache.kind import live_prefix, prefix_sizes
 
+UNROLLED_ROWS = 8  # larger batches loop over their rows, or compilation would grow with them
 MASKED = -1e30  # its exponential underflows to exactly 0 beside any visible score
 
 
@@ -116,10 +117,12 @@ class FullAttention:
 
         def write(buffer: Array, fresh: Array) -> Array:
             moved = jnp.take_along_axis(fresh, path[:, None, :, None], axis=2, mode="clip")
-            for row in range(buffer.shape[0]):
-                block = moved[row : row + 1]
-                buffer = jax.lax.dynamic_update_slice(buffer, block, (row, 0, start[row], 0))
-            return buffer
+
+            def row(index: Array, buffer: Array) -> Array:
+                block = jax.lax.dynamic_slice_in_dim(moved, index, 1, axis=0)
+                return jax.lax.dynamic_update_slice(buffer, block, (index, 0, start[index], 0))
+
+            return jax.lax.fori_loop(0, len(buffer), row, buffer, unroll=len(buffer) <= UNROLLED_ROWS)
 
         return jax.tree.map(write, state, FullState(key=pending.key, value=pending.value))
 
