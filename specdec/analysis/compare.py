@@ -7,31 +7,22 @@ Leaves out: batches; every prompt is decoded alone.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
 from specdec.analysis.compile_counter import CompileCounter
 from specdec.analysis.environment import environment
-from specdec.analysis.memory import PeakMemory, extra_bytes
-from specdec.analysis.profile import RoundSplit, split_of, stage_times
+from specdec.analysis.memory import PeakMemory
 from specdec.analysis.prompts import LabelledPrompt
 from specdec.analysis.rows import ALL, Row, Run, make_row
-from specdec.analysis.ties import judge
-from specdec.decoding.collect import collect
+from specdec.analysis.running import common_capacity, run_once, split_over, warm_up
+from specdec.analysis.ties import is_exact, judge
 from specdec.decoding.engine import Engine
 from specdec.decoding.policy import Strategy
-from specdec.decoding.prefill import schedule
-from specdec.decoding.result import Result, Timing
-from specdec.drafters import Stateless
+from specdec.decoding.result import Result
 from specdec.errors import SettingsError
 from specdec.model import Model, Prompt
 from specdec.sampling import Sampling, sample_with
-
-WARM_ROUNDS = 2
-SPLIT_PROMPTS, SPLIT_ROUNDS = 3, 12
 
 Progress = Callable[[int, int, str], None]
 """Called with (steps done, steps in all, what comes next)."""
@@ -63,9 +54,7 @@ class Comparison:
     @property
     def faults(self) -> tuple[Row, ...]:
         """Rows over all prompts whose output differs from plain decoding's in a way that rounding cannot explain."""
-        if not self.settings["repeats_plain"]:
-            return ()
-        return tuple(row for row in self.totals if not all(one.tie for one in row.first_differences))
+        return tuple(row for row in self.totals if row.exact and not all(one.tie for one in row.first_differences))
 
     @property
     def idle(self) -> tuple[Row, ...]:
@@ -138,8 +127,8 @@ def compare(
     encoded = [model.encode(item.prompt, chat=chat) for item in labelled]
     settings = sampling or sample_with()
     stops = None if stop_ids is None else tuple(stop_ids)
-    positions = _positions(model, encoded, max_new_tokens, capacity)
-    engines = [Engine(model, each, settings, stops, positions) for each in _with_plain(strategies, settings)]
+    positions = common_capacity(model, encoded, max_new_tokens, capacity)
+    engines = [Engine(model, each, settings, stops, positions) for each in _with_plain(strategies)]
     for item, ids in zip(labelled, encoded, strict=True):
         _check_fits(engines[0], item, ids)
 
@@ -148,7 +137,7 @@ def compare(
     compiled: set[tuple[Any, int]] = set()
     for engine in engines:
         steps.next(f"warming up {engine.strategy.name}")
-        extras.append(_warm(engine, encoded, max_new_tokens, seed, compiled))
+        extras.append(warm_up(engine, encoded, max_new_tokens, seed, compiled))
     runs: list[list[Run]] = [[] for _ in engines]
     peak = PeakMemory()
     for item, ids in zip(labelled, encoded, strict=True):
@@ -160,23 +149,21 @@ def compare(
             if found is not runs[0]:
                 difference = judge(item.id, engines[0], engine, runs[0][-1].result, result)
             found.append(Run(item, result, difference, peak.bytes, fresh.count))
-    splits: list[RoundSplit | None] = []
+    splits = []
     for engine in engines:
         if split:
             steps.next(f"timing the stages of {engine.strategy.name}")
-        splits.append(_split(engine, encoded, max_new_tokens, seed) if split else None)
+        splits.append(split_over(engine, encoded, max_new_tokens, seed) if split else None)
     steps.next("done")
 
     plain = {id(run.prompt): run.result for run in runs[0]}
-    categories = list(dict.fromkeys(item.category for item in labelled if item.category is not None))
+    categories = list(dict.fromkeys(item.category for item in labelled if item.category not in (None, ALL)))
     rows = [
-        make_row(engine.plan.policy, category, chosen, plain, time_split, extra)
+        make_row(engine.plan.policy, category, chosen, plain, time_split, extra, exact=is_exact(engine, engines[0]))
         for engine, found, time_split, extra in zip(engines, runs, splits, extras, strict=True)
         for category in (ALL, *categories)
         if (chosen := [run for run in found if category in (ALL, run.prompt.category)])
     ]
-    verifier = engines[0].plan.policy.verifier
-    assert verifier is not None
     return Comparison(
         model=model.name,
         settings={
@@ -185,7 +172,6 @@ def compare(
             **_sampling_values(settings),
             "seed": seed,
             "capacity": positions,
-            "repeats_plain": verifier.shares_target_noise,
         },
         environment={**environment(model), "peak_memory": peak.source.value},
         rows=tuple(rows),
@@ -194,24 +180,6 @@ def compare(
             for engine, found in zip(engines, runs, strict=True)
         },
     )
-
-
-def run_once(engine: Engine, ids: Sequence[int], max_new_tokens: int, seed: int, rounds: int | None = None) -> Result:
-    """One timed generation from ids, or its first rounds.
-
-    Args:
-      engine: model, strategy and settings.
-      ids: the prompt.
-      max_new_tokens: ids to return.
-      seed: of the row.
-      rounds: stop after so many; None goes on to the end.
-    """
-    started = time.perf_counter()
-    state = jax.block_until_ready(engine.prefill([ids], max_new_tokens, [seed]))
-    first = time.perf_counter()
-    state = jax.block_until_ready(engine.run_owned(state, rounds))
-    timing = Timing(first_token=first - started, decode=time.perf_counter() - first)
-    return collect(engine, state, [ids], [()], timing)[0]
 
 
 class _Steps:
@@ -226,8 +194,11 @@ class _Steps:
         self._done += 1
 
 
-def _with_plain(strategies: Sequence[Strategy], settings: Sampling) -> list[Strategy]:
-    """Plain decoding first, verified like the others, then every strategy and budget once."""
+def _with_plain(strategies: Sequence[Strategy]) -> list[Strategy]:
+    """Plain decoding first, then every strategy and budget once.
+
+    If all of them name the same lossless verifier, so does plain decoding.
+    """
     from specdec.strategies import plain
 
     chosen: dict[tuple[str, int], Strategy] = {}
@@ -236,10 +207,11 @@ def _with_plain(strategies: Sequence[Strategy], settings: Sampling) -> list[Stra
         if key in chosen:
             raise SettingsError(f"strategy {key[0]} with budget {key[1]} is given twice; rename one of the two.")
         chosen[key] = strategy
-    verifiers = {type(each.policy.verifier): each.policy.verifier for each in strategies}
-    if len(verifiers) > 1:
-        raise SettingsError("compare checks all strategies against one reference; give all of them the same verifier.")
-    reference = chosen.pop(("plain", 1), None) or plain(verifier=next(iter(verifiers.values()), None))
+    named = {strategy.policy.verifier for strategy in strategies}
+    common = named.pop() if len(named) == 1 else None
+    reference = chosen.pop(("plain", 1), None)
+    if reference is None:
+        reference = plain(verifier=None if common is None or common.lossy else common)
     return [reference, *chosen.values()]
 
 
@@ -256,42 +228,8 @@ def _sampling_values(settings: Sampling) -> dict[str, float | int | None]:
     }
 
 
-def _positions(model: Model, encoded: Sequence[Sequence[int]], cap: int, capacity: int | None) -> int:
-    """One capacity for all prompts, so that nothing is compiled twice."""
-    if capacity is not None:
-        return capacity
-    longest = max(len(ids) for ids in encoded) + cap
-    return min(model.target.max_positions, max(1 << (longest - 1).bit_length(), 512))
-
-
 def _check_fits(engine: Engine, item: LabelledPrompt, ids: Sequence[int]) -> None:
     try:
         engine.check_prompt(len(ids))
     except SettingsError as error:
         raise SettingsError(f"prompt {item.id}: {error}") from error
-
-
-def _warm(engine: Engine, encoded: Sequence[Sequence[int]], cap: int, seed: int, compiled: set[tuple[Any, int]]) -> int:
-    """Compiles whatever the runs will need; returns the bytes that drafter and selector hold.
-
-    Drafters that keep nothing share the passes over a prompt with plain decoding: `compiled` holds (who reads along,
-    size of the chunk) of those passes.
-    """
-    drafter = engine.plan.policy.drafter
-    listener = None if isinstance(drafter, Stateless) else drafter
-    shortest = min(encoded, key=len)
-    for ids in (shortest, *sorted(encoded, key=len, reverse=True)):
-        sizes = schedule(len(ids), engine.model.target.backend.prefill_chunk, 1 << 30)
-        needed = {(listener, size) for _, size in sizes}
-        if ids is shortest or not needed <= compiled:
-            compiled |= needed
-            run_once(engine, ids, cap, seed, WARM_ROUNDS)
-    return extra_bytes(engine, engine.prefill([shortest], cap, [seed]).drafter)
-
-
-def _split(engine: Engine, encoded: Sequence[Sequence[int]], cap: int, seed: int) -> RoundSplit:
-    """Stages of a round over the first few prompts."""
-    times = []
-    for ids in encoded[:SPLIT_PROMPTS]:
-        times += stage_times(engine, engine.prefill([ids], cap, [seed]), SPLIT_ROUNDS)
-    return split_of(times)

@@ -35,7 +35,7 @@ def comparison_report(comparison: Comparison, *, by_category: bool = False) -> R
     rows = comparison.rows if by_category else comparison.totals
     title = f"{comparison.model}, {comparison.settings['prompts']} prompt(s)"
     parts: list[RenderableType] = [output_table(rows, title), drafting_table(rows), cost_table(rows)]
-    parts += difference_lines(comparison.totals, repeats_plain=comparison.settings["repeats_plain"])
+    parts += difference_lines(comparison.totals)
     parts += [Text(f"peak memory: {comparison.environment['peak_memory']}", style="dim")]
     parts += [warning_panel(message) for message in attention(comparison)]
     return Group(*parts)
@@ -92,23 +92,23 @@ def cost_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def difference_lines(rows: Iterable[Row], *, repeats_plain: bool = True) -> list[Text]:
+def difference_lines(rows: Iterable[Row]) -> list[Text]:
     """One line per prompt whose ids are not plain decoding's."""
     return [
         Text(
-            f"{row.strategy} {row.budget}, prompt {one.prompt}: {describe(one, repeats_plain)}",
-            style="yellow" if one.tie or not repeats_plain else "bold red",
+            f"{row.strategy} {row.budget}, prompt {one.prompt}: {describe(one, exact=row.exact)}",
+            style="yellow" if one.tie or not row.exact else "bold red",
         )
         for row in rows
         for one in row.first_differences
     ]
 
 
-def describe(difference: FirstDifference, repeats_plain: bool = True) -> str:
+def describe(difference: FirstDifference, *, exact: bool = True) -> str:
     """A first difference in words."""
     where = f"first difference at returned id {difference.position}"
-    if not repeats_plain:
-        return f"{where}; this verifier draws anew, so it need not repeat plain decoding"
+    if not exact:
+        return f"{where}; this verifier need not repeat plain decoding"
     if difference.gap is None:
         return f"{where}: one output ends there and the other goes on. NOT A TIE"
     numbers = f"plain decoding's best two differ by {difference.gap:.2e}, passes by up to {difference.spread or 0:.2e}"

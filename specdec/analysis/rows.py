@@ -62,6 +62,7 @@ class Row:
       extra_memory_bytes: weights and state of drafter and selector.
       compilations_after_warmup: 0 unless something is wrong.
       fallbacks: rounds without a draft, by reason.
+      exact: whether its output has to be plain decoding's. Not part of the JSON.
     """
 
     strategy: str
@@ -86,10 +87,12 @@ class Row:
     extra_memory_bytes: int
     compilations_after_warmup: int
     fallbacks: Mapping[str, int]
+    exact: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Plain values under the names that other tools read."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del values["exact"]
         values["first_differences"] = [
             {"prompt": one.prompt, "position": one.position, "gap": one.gap, "tie": one.tie}
             for one in self.first_differences
@@ -107,6 +110,8 @@ def make_row(
     plain: Mapping[int, Result],
     split: RoundSplit | None,
     extra: int,
+    *,
+    exact: bool,
 ) -> Row:
     """Sums up runs of one strategy.
 
@@ -117,6 +122,7 @@ def make_row(
       plain: plain decoding's results, by `id()` of the prompt.
       split: stages of its rounds.
       extra: bytes of its drafter and selector.
+      exact: see `Row`.
     """
     results = [run.result for run in runs]
     rounds = [record for result in results for record in result.rounds]
@@ -146,6 +152,7 @@ def make_row(
         extra_memory_bytes=extra,
         compilations_after_warmup=sum(run.compilations for run in runs),
         fallbacks=dict(sum((Counter(result.fallbacks) for result in results), Counter[str]())),
+        exact=exact,
     )
 
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from specdec.backends import using
 from specdec.decoding.engine import Engine
 from specdec.decoding.result import Result
 from specdec.decoding.state import DecodeState
@@ -37,7 +38,7 @@ class FirstDifference:
       prompt: label of the prompt.
       position: index of the first returned id that differs.
       gap: plain decoding's best score less its second best there (logits; with coupled sampling log p + noise).
-        None where scores do not decide: a verifier with randomness of its own, or one output ends earlier.
+        None where scores do not decide: a verifier that need not repeat ids (`is_exact`), or one output ends earlier.
       tie: whether rounding explains it.
       spread: largest difference between the one-node and the N-node pass's scores there.
     """
@@ -78,21 +79,29 @@ def judge(prompt: int | str, plain: Engine, engine: Engine, expected: Result, ca
     at = first_difference(expected.ids, came.ids)
     if at is None:
         return None
-    verifier = engine.plan.policy.verifier
-    assert verifier is not None
-    if at >= min(len(expected.ids), len(came.ids)) or not verifier.shares_target_noise:
+    if at >= min(len(expected.ids), len(came.ids)) or not is_exact(engine, plain):
         return FirstDifference(prompt, at, None, False)
-    if at == 0:
-        one, many = _prefill_scores(plain, expected), _prefill_scores(engine, came)
-    else:
-        start = _round_start(came, at)
-        one = _chain_scores(plain, expected, at - 1, at, 1)
-        many = _chain_scores(plain, expected, start, at, engine.strategy.budget)
+    with using(plain.model.target.backend):
+        if at == 0:
+            one, many = _prefill_scores(plain, expected), _prefill_scores(engine, came)
+        else:
+            start = _round_start(came, at)
+            one = _chain_scores(plain, expected, at - 1, at, 1)
+            many = _chain_scores(plain, expected, start, at, engine.strategy.budget)
     best = np.sort(one)[-2:]
     gap = float(best[1] - best[0])
     finite = np.isfinite(one) & np.isfinite(many)
     spread = float(np.abs(one - many)[finite].max())
     return FirstDifference(prompt, at, gap, is_tie(gap, spread, plain.model.target.backend.dtype), spread)
+
+
+def is_exact(engine: Engine, plain: Engine) -> bool:
+    """Whether a strategy has to return plain decoding's ids: same lossless verifier, scores decide alone.
+
+    A verifier with noise of its own keeps the distribution, but need not repeat ids.
+    """
+    mine, reference = engine.plan.policy.walker(), plain.plan.policy.walker()
+    return mine == reference and mine.shares_target_noise and not mine.lossy
 
 
 def is_tie(gap: float, spread: float, dtype: str = "float32") -> bool:
