@@ -1,7 +1,7 @@
 """Python blocks of the Markdown pages, and how to run them.
 
 A fence that begins with "python run" is run, all of a page in order and in one namespace. A fence "text output"
-right after one is what that block prints.
+right after one is what that block prints, with any model; "text output NAME" is what it prints with that model.
 Leaves out: which pages are run with which model (`test_pages.py`).
 """
 
@@ -17,24 +17,31 @@ from pathlib import Path
 from typing import Any
 
 _BLOCK = re.compile(
-    r"^```python run\n(?P<code>.*?)^```[ \t]*\n(?:\s*^```text output\n(?P<output>.*?)^```[ \t]*$)?",
+    r"^```python run\n(?P<code>.*?)^```[ \t]*\n"
+    r"(?:\s*^```text output[ ]?(?P<model>[^\n]*)\n(?P<output>.*?)^```[ \t]*$)?",
     re.MULTILINE | re.DOTALL,
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """One runnable block: its code, the line it starts on, and what it prints (None: not stated)."""
+    """One runnable block.
+
+    Args:
+      code: its text.  line: of the page, before the code.
+      output: what it prints, None if that is not stated.  model: with which model, None if with any.
+    """
 
     code: str
     line: int
     output: str | None
+    model: str | None
 
 
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(match["code"], text.count("\n", 0, match.start("code")), match["output"])
+        Block(match["code"], text.count("\n", 0, match.start("code")), match["output"], match["model"] or None)
         for match in _BLOCK.finditer(text)
     ]
 
