@@ -76,15 +76,15 @@ def drafting_table(rows: Sequence[Row]) -> Table:
 
 def cost_table(rows: Sequence[Row]) -> Table:
     """Time before the first token, stages of a round, memory, compilations."""
-    columns = ("first token ms", "prefill tok/s", *(f"{stage} ms" for stage in STAGES))
+    stages = STAGES if any(row.round_split_ms is not None for row in rows) else ()
+    columns = ("first token ms", "prefill tok/s", *(f"{stage} ms" for stage in stages))
     table = _table(None, rows, (*columns, "peak MiB", "extra MiB", "compiled"))
     for row in rows:
-        stages = [None if row.round_split_ms is None else getattr(row.round_split_ms, stage) for stage in STAGES]
         table.add_row(
             *_names(row, rows),
             _number(row.ttft_ms, 0),
             _number(row.prefill_tok_per_s, 0),
-            *(_number(stage, 1) for stage in stages),
+            *(_number(getattr(row.round_split_ms, stage, None), 1) for stage in stages),
             _mebibytes(row.peak_memory_bytes),
             _mebibytes(row.extra_memory_bytes),
             str(row.compilations_after_warmup),
@@ -164,7 +164,7 @@ def _table(title: str | None, rows: Sequence[Row], columns: Iterable[str]) -> Ta
     table.add_column("strategy", no_wrap=True)
     table.add_column("budget", justify="right")
     if any(row.category != ALL for row in rows):
-        table.add_column("category")
+        table.add_column("category", no_wrap=True)
     for name in columns:
         table.add_column(name, justify="left" if name in LEFT else "right")
     return table

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 
+import jax.numpy as jnp
 import pytest
 from analysis import small
 
@@ -105,8 +106,6 @@ def test_a_real_fault_is_no_tie():
 def test_a_drafter_that_never_drafts_is_idle():
     drafter = Scripted(Script.RIGHT, small.VOCAB, depth=0)
     base = strategies.prompt_lookup(4)
-    import jax.numpy as jnp
-
     idle = Strategy("idle", Policy(drafter, base.policy.builder), jnp.zeros((1, 64), jnp.int32))
     found = compare(small.model(), PROMPTS[:1], [idle], max_new_tokens=8, split=False)
     assert [row.strategy for row in found.idle] == ["idle"]
