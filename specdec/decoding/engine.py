@@ -7,6 +7,7 @@ Leaves out: the round itself (`step.py`).
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import secrets
 from collections.abc import Sequence
 
@@ -166,11 +167,15 @@ def row_seeds(seeds: Sequence[int] | int | None, batch: int) -> np.ndarray:
     """
     if seeds is None:
         return np.asarray([secrets.randbits(32) for _ in range(batch)], np.uint32)
-    values = [seeds + row for row in range(batch)] if isinstance(seeds, int) else list(seeds)
+    if isinstance(seeds, (Sequence, np.ndarray)) and not isinstance(seeds, str):
+        values = list(seeds)
+    else:
+        number = isinstance(seeds, numbers.Integral) and not isinstance(seeds, bool)
+        values = [seeds + row if number else seeds for row in range(batch)]
     if len(values) != batch:
         raise SettingsError(f"{batch} prompts need {batch} seeds (or one number), got {len(values)}.")
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 0 <= value < 2**32:
             raise SettingsError(f"a seed must be a whole number in 0..2**32-1, got {value!r}.")
     return np.asarray(values, np.uint32)
 
