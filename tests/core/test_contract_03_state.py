@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core import battery, toys
-from core.battery import COMBINATIONS, ON_DECODER, plain, trace
+from core.battery import COMBINATIONS, plain, trace
 
 from specdec import strategies
 from specdec.cache import kind

@@ -7,9 +7,10 @@ its logits are looked up by the last two ids, so its distribution is known exact
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flax.struct
@@ -345,3 +346,26 @@ def finish(bound: Engine, state: DecodeState, prompts: Any) -> list[Result]:
 
 def ids(results: list[Result]) -> list[tuple[int, ...]]:
     return [result.ids for result in results]
+
+
+@dataclasses.dataclass
+class Compilations:
+    """How many programs were compiled, and for how long."""
+
+    count: int = 0
+
+
+@contextlib.contextmanager
+def count_compilations() -> Iterator[Compilations]:
+    """Counts backend compilations of the block, in all threads."""
+    found = Compilations()
+
+    def hear(event: str, seconds: float, **details: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.count += 1
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(hear)
