@@ -29,7 +29,7 @@ def test_the_toy_is_a_model_like_any_other(toy_model):
 
 
 @pytest.mark.slow
-def test_compare_strategies(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_compare_strategies(toy_model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.syspath_prepend(EXAMPLES)
     main = runpy.run_path(str(EXAMPLES / "compare_strategies.py"))["main"]
     results = main(["--model", "toy", "--tokens", "24", "--budget", "6"])
@@ -48,6 +48,7 @@ def test_notebook(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPECDEC_EXAMPLE_MODEL", "toy")
     monkeypatch.setenv("SPECDEC_EXAMPLE_TOKENS", "24")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     if jax.config.jax_compilation_cache_dir:  # shared with the other tests
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir)
         monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
