@@ -3,7 +3,7 @@
 Importing this touches no device. Leaves out: everything that is the same on every machine.
 """
 
-from specdec.backends.base import DTYPES, Attention, Backend, Workaround, precision_for
+from specdec.backends.base import DTYPES, Backend, Workaround, precision_for
 from specdec.backends.decide import Decision, decide_metal, is_metal
 from specdec.backends.notices import notice
 from specdec.backends.primitives import argmax, cumsum, scatter_rows, sort_descending, top_k, using
@@ -13,7 +13,6 @@ from specdec.backends.select import select
 
 __all__ = [
     "DTYPES",
-    "Attention",
     "Backend",
     "Decision",
     "Outcome",

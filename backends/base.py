@@ -17,17 +17,6 @@ from specdec.errors import ConfigError, SettingsError
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-class Attention(enum.Enum):
-    """Which axis of the attention scores comes first, and so how both products are arranged.
-
-    On a CPU `bksd,bkgd->bksg` runs about three times faster than `bkgd,bksd->bkgs`; GPU libraries are
-    written for the second.
-    """
-
-    KEYS_FIRST = "keys_first"
-    QUERIES_FIRST = "queries_first"
-
-
 class Workaround(enum.Enum):
     """A primitive that this machine gets wrong, with what `primitives.py` does instead."""
 
@@ -70,9 +59,6 @@ class Backend:
       precision: precision of matrix products. `HIGHEST` keeps fp32 products in fp32, where a GPU would
         otherwise round their inputs to TF32.
       prefill_chunk: most prompt tokens in one pass, the largest prefill bucket.
-      attention: order of the attention scores' axes.
-      scan_layers: whether to stack layers and scan over them. False everywhere so far: on CPU the
-        scan copies each layer's weights; on a GPU it would shorten compilation and is not measured.
       workarounds: what `primitives.py` must avoid.
       xla_flags: flags worth trying. XLA reads `XLA_FLAGS` once, when JAX starts, so only a command line
         can set them; a library can only offer them.
@@ -89,8 +75,6 @@ class Backend:
     cache_dtype: str = "float32"
     precision: jax.lax.Precision = jax.lax.Precision.HIGHEST
     prefill_chunk: int = 512
-    attention: Attention = Attention.QUERIES_FIRST
-    scan_layers: bool = False
     workarounds: tuple[Workaround, ...] = ()
     xla_flags: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     fallbacks: tuple[str, ...] = dataclasses.field(default=(), compare=False)

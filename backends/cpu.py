@@ -1,11 +1,11 @@
-"""The CPU backend: fp32 at full precision, scores with the keys first.
+"""The CPU backend: fp32 at full precision.
 
 Leaves out: where these choices were measured (`docs/performance.md`).
 """
 
 from __future__ import annotations
 
-from specdec.backends.base import Attention, Backend, check_dtype
+from specdec.backends.base import Backend, check_dtype
 
 # About a fifth faster at 16 to 32 nodes and batch 1, but three times slower in a batch-96 generator.
 XLA_FLAGS = ("--xla_cpu_use_onednn=true",)
@@ -31,7 +31,6 @@ def make(*, dtype: str | None = None, fallbacks: tuple[str, ...] = ()) -> Backen
         platform="cpu",
         dtype=dtype,
         cache_dtype=dtype,
-        attention=Attention.KEYS_FIRST,
         xla_flags=XLA_FLAGS,
         fallbacks=fallbacks,
         notes=notes,

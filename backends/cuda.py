@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from specdec.backends.base import Attention, Backend, check_dtype, precision_for
+from specdec.backends.base import Backend, check_dtype, precision_for
 from specdec.backends.reports import Outcome, Primitive, ProbeReport
 
 NAMES = ("cuda", "gpu", "rocm")
@@ -63,7 +63,6 @@ def make(report: ProbeReport, *, dtype: str | None = None) -> Backend:
         cache_dtype=chosen,
         precision=precision_for(chosen),
         prefill_chunk=1024,
-        attention=Attention.QUERIES_FIRST,
         fallbacks=fallbacks,
         notes=(f"{report.device_kind}, compute capability {report.compute_capability or 'unknown'}",),
     )

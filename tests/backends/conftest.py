@@ -24,8 +24,7 @@ def make_report():
 
     def make(failing=(), outcome=Outcome.WRONG, platform="mps", names=tuple(Primitive), **facts):
         results = (
-            ProbeResult(p, outcome, 1.0, "off by one") if p in failing else ProbeResult(p, Outcome.OK)
-            for p in names
+            ProbeResult(p, outcome, 1.0, "off by one") if p in failing else ProbeResult(p, Outcome.OK) for p in names
         )
         return ProbeReport(platform, tuple(results), **facts)
 

@@ -23,9 +23,7 @@ for _ in range(2):
 def test_fresh_process():
     # A platform that does not exist: JAX raises as soon as anything starts it.
     environment = {**os.environ, "JAX_PLATFORMS": "nonexistent"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "JAX cannot start" in done.stdout and "Unset JAX_PLATFORMS" in done.stdout
     assert done.stderr.count("only once") == 1

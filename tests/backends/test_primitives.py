@@ -22,9 +22,7 @@ backends = pytest.mark.parametrize(
 quick = settings(max_examples=25, deadline=None)
 
 # Few distinct values, so that nearly every row has ties; both zeros, because they must tie.
-logits = hnp.arrays(
-    np.float32, (3, 17), elements=st.sampled_from([-np.inf, -2.0, -0.0, 0.0, 0.5, 3.0, np.inf])
-)
+logits = hnp.arrays(np.float32, (3, 17), elements=st.sampled_from([-np.inf, -2.0, -0.0, 0.0, 0.5, 3.0, np.inf]))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import pytest
 
 from specdec.backends import (
-    Attention,
     Backend,
     Outcome,
     Primitive,
@@ -66,7 +65,7 @@ def forbidden(*_):
 def test_default_is_the_running_platform(cpu_only):
     backend = select(probe=forbidden)
     assert (backend.name, backend.platform, backend.dtype) == ("cpu", "cpu", "float32")
-    assert backend.precision is HIGHEST and backend.attention is Attention.KEYS_FIRST
+    assert backend.precision is HIGHEST
     assert backend.workarounds == backend.fallbacks == ()
     with backend.scope():
         assert jnp.zeros(()).device == backend.device() == jax.devices("cpu")[0]
@@ -119,7 +118,6 @@ def test_cuda_by_capability(injected, capability, asked, dtype, told):
     backend = select("cuda", dtype=asked, probe=probe)
     assert (backend.name, backend.dtype, bool(backend.fallbacks)) == ("cuda", dtype, told)
     assert backend.precision is (HIGHEST if dtype == "float32" else DEFAULT) is precision_for(dtype)
-    assert backend.attention is Attention.QUERIES_FIRST
 
 
 @pytest.mark.parametrize(("failing", "dtype"), [((), "bfloat16"), ([Primitive.BFLOAT16_MATMUL], "float32")])
