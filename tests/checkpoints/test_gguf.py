@@ -24,9 +24,7 @@ def load(files: ModelFiles):
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3"])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
-def test_case_33_gguf_and_safetensors_load_the_same(
-    tmp_path: Path, model_type: str, tied: bool, biased: bool
-):
+def test_case_33_gguf_and_safetensors_load_the_same(tmp_path: Path, model_type: str, tied: bool, biased: bool):
     config = toys.config(
         model_type, tie_word_embeddings=tied, attention_bias=biased, mlp_bias=biased and model_type == "llama"
     )
@@ -64,9 +62,7 @@ def test_case_33_attention_scores_of_stored_and_read_rows_agree(tmp_path: Path):
         (halves, lambda letter: source.read(f"model.layers.1.self_attn.{letter}_proj.weight")),
     ):
         query, key = (get(letter).astype(np.float64) @ x for letter in "qk")
-        heads = [
-            (query[h * size : (h + 1) * size], key[h // 2 * size : (h // 2 + 1) * size]) for h in range(4)
-        ]
+        heads = [(query[h * size : (h + 1) * size], key[h // 2 * size : (h // 2 + 1) * size]) for h in range(4)]
         scores.append([rotate(q, 9, pairs) @ rotate(k, 4, pairs) for q, k in heads])
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9)
 

@@ -88,9 +88,9 @@ def test_case_34_template_is_found_in_both_places(tmp_path: Path, config, jinja,
     assert ids == tokenizer.encode(RENDERED)
     assert ids == tokenizer.encode_chat("the fox")
     assert [item for item in ids if item < 4] == [2, 3, 2]
-    assert tokenizer.decode(
-        tokenizer.encode_chat(CHAT, add_generation_prompt=False)
-    ) == RENDERED.removesuffix("<|im_start|>assistant\n")
+    assert tokenizer.decode(tokenizer.encode_chat(CHAT, add_generation_prompt=False)) == RENDERED.removesuffix(
+        "<|im_start|>assistant\n"
+    )
 
 
 def test_case_34_without_template_a_chat_is_refused_and_raw_prompts_work(tmp_path: Path):
@@ -163,9 +163,7 @@ def test_a_folder_without_fast_tokenizer_is_refused(tmp_path: Path):
 
 def from_gguf(folder: Path, fill) -> Tokenizer:
     config = toys.config()
-    return load_tokenizer(
-        locate(str(toys.write_gguf(folder / "m.gguf", config, toys.tensors(config), fill=fill)))
-    )
+    return load_tokenizer(locate(str(toys.write_gguf(folder / "m.gguf", config, toys.tensors(config), fill=fill))))
 
 
 LLAMA3 = (
@@ -183,9 +181,7 @@ def reference(pre: str) -> str:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     elif pre != "smollm":
         pattern = tokenizers.Regex(LLAMA3 if pre == "llama-bpe" else QWEN2)
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Split(pattern, "isolated"), byte_level]
-        )
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(pattern, "isolated"), byte_level])
     if pre == "qwen2":
         backend.normalizer = normalizers.NFC()
     content = json.loads(backend.to_str())
@@ -213,9 +209,7 @@ def test_gguf_metadata_gives_the_ids_of_the_tokenizer_file(tmp_path: Path, pre: 
     ("pre", "add_bos", "expected"),
     [("smollm", None, False), ("smollm", True, True), ("llama-bpe", None, True), ("llama-bpe", False, False)],
 )
-def test_gguf_bos_follows_the_file_or_the_rule(
-    tmp_path: Path, pre: str, add_bos: bool | None, expected: bool
-):
+def test_gguf_bos_follows_the_file_or_the_rule(tmp_path: Path, pre: str, add_bos: bool | None, expected: bool):
     changes = {} if add_bos is None else {"add_bos": add_bos}
     fill = toy_tokenizers.gguf_metadata(toy_tokenizers.byte_level(), pre, **changes)
     assert (from_gguf(tmp_path, fill).encode("the fox")[0] == 1) == expected

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from package_layout import PYPROJECT, ROOT
 
-in_git = pytest.mark.skipif(
-    not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a git checkout"
-)
+in_git = pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a git checkout")
 
 
 def git(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -63,7 +61,5 @@ def test_commands_of_the_pages_exist(page: str):
     named = set(re.findall(r"(?:^|`)make ([a-z]+)", text, flags=re.MULTILINE))
     assert named
     assert named <= targets
-    extras = {
-        extra for group in re.findall(r"(?:\.|specdec-jax)\[([\w,]+)\]", text) for extra in group.split(",")
-    }
+    extras = {extra for group in re.findall(r"(?:\.|specdec-jax)\[([\w,]+)\]", text) for extra in group.split(",")}
     assert extras <= set(PYPROJECT["project"]["optional-dependencies"])

@@ -53,9 +53,7 @@ def python(archives: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     # The line for the dependencies comes last. A .pth file in that folder, such as the one of an editable
     # install, is not read.
     borrowed = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
-    site = Path(
-        run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
-    )
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
     (site / "borrowed.pth").write_text("\n".join(borrowed) + "\n")
     return python
 
@@ -112,9 +110,7 @@ def test_metadata_names_the_licence_and_no_torch(python: Path, tmp_path: Path):
     code = "from importlib.metadata import metadata as m; print(m('specdec-jax').as_string())"
     text = run(python, "-c", code, cwd=tmp_path)
     assert "License-Expression: Apache-2.0" in text
-    required = [
-        line for line in text.splitlines() if line.startswith("Requires-Dist:") and "extra" not in line
-    ]
+    required = [line for line in text.splitlines() if line.startswith("Requires-Dist:") and "extra" not in line]
     assert required and not any("torch" in line for line in required)
 
 
