@@ -33,7 +33,7 @@ def run(bench: Bench) -> list[Finding]:
         run_once(engine, ids, NEW_TOKENS, 0, rounds=2)
         came = run_once(engine, ids, NEW_TOKENS, 0)
         difference = judge("long", plain, engine, expected, came)
-        name = f"prompt lookup, budget {budget}"
+        name = f"lookup, budget {budget}"
         note = (
             ""
             if difference is None

@@ -19,7 +19,7 @@ from specdec import Engine, strategies
 from specdec.decoding.state import DecodeState
 
 TITLE = "Plain decoding against peers, greedy, same weights"
-PROMPT, TOKENS = 200, 64
+PROMPT, TOKENS = 200, 32
 
 
 class Peer(Protocol):
@@ -38,7 +38,7 @@ def run(bench: Bench) -> list[Finding]:
     ids = bench.ids(PROMPT)
     start = engine.prefill([ids], TOKENS + 1, [0])
     found: list[Finding] = []
-    repetitions = max(3, bench.repetitions // 3)
+    repetitions = max(3, bench.repetitions // 2)
     for kind, goal in ((Transformers, at_least(2.0)), (LlamaCpp, None)):
         try:
             with contextlib.closing(kind(bench, ids)) as peer:

@@ -48,6 +48,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=140)
     warnings = [warning] if (warning := machine.use_cores(options.threads)) else []
     neighbours, load = machine.idle_check(), machine.load_average()
     console.print(f"load average {load}; other processes take {neighbours}")

@@ -45,13 +45,13 @@ def run(bench: Bench) -> list[Finding]:
     return [
         Finding("compilations", compiled.count, "", exactly(0), f"{rounds} rounds in all"),
         Finding(
-            "live arrays: change over the rounds of a generation",
+            "live arrays: change during a generation",
             moved,
             "bytes",
             exactly(0),
             f"{inside[0][0] / 1e6:.0f} MB throughout",
         ),
-        Finding("live arrays: left after three generations", live[-1] - live[0], "bytes", exactly(0)),
+        Finding("live arrays: left behind", live[-1] - live[0], "bytes", exactly(0)),
         _growth(resident),
     ]
 
