@@ -18,8 +18,8 @@ from specdec.cli.startup import use_compile_cache
 MODEL = "smollm2-135m"
 QUESTION = "Write a python function to merge two sorted lists"
 BUDGETS = (8, 16)
-ANSWER_TOKENS, COMPARE_TOKENS = 128, 96
-CAPACITY = 1024  # one for everything, so that nothing is compiled twice
+TOKENS = 128
+CAPACITY = 512  # one for everything, so that nothing is compiled twice
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
             model,
             prompts,
             [specdec.strategies.plain(), *strategies],
-            max_new_tokens=COMPARE_TOKENS,
+            max_new_tokens=TOKENS,
             capacity=CAPACITY,
             split=False,
             progress=progress,
@@ -51,7 +51,7 @@ def answer(model: specdec.Model) -> None:
     """Streams one answer; the pieces are what the rounds committed."""
     print(f"\n> {QUESTION}\n")
     strategy = specdec.strategies.prompt_lookup(max(BUDGETS))
-    for piece in specdec.stream(model, QUESTION, strategy=strategy, max_new_tokens=ANSWER_TOKENS, capacity=CAPACITY):
+    for piece in specdec.stream(model, QUESTION, strategy=strategy, max_new_tokens=TOKENS, capacity=CAPACITY):
         print(piece.text, end="", flush=True)
         if piece.result is not None:
             print(f"\n\n{piece.result.tokens_per_pass:.2f} tokens per target pass; plain decoding gives 1.")

@@ -113,8 +113,9 @@ def compare(
     Raises:
       SettingsError, CompatibilityError: before any compute.
 
-    Example:
-      >>> compare(model, shipped_prompts()[:4], [specdec.strategies.prompt_lookup(8)])  # doctest: +SKIP
+    Example::
+
+        compare(model, shipped_prompts()[:4], [specdec.strategies.prompt_lookup(8)])
     """
     if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
         raise SettingsError(f"max_new_tokens must be a whole number >= 1, got {max_new_tokens!r}.")

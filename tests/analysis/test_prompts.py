@@ -84,5 +84,5 @@ def test_shipped_set_covers_its_categories_and_has_a_real_article():
     categories = {prompt.category for prompt in prompts}
     assert categories == {"writing", "coding", "math", "qa", "summarization", "translation"}
     assert len({prompt.id for prompt in prompts}) == len(prompts) == 24
-    article = next(prompt for prompt in prompts if prompt.category == "summarization")
-    assert len(str(article.prompt).split()) > 400
+    words = [len(str(prompt.prompt).split()) for prompt in prompts if prompt.category == "summarization"]
+    assert words[0] > 250 and max(words) > 500
