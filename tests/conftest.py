@@ -52,9 +52,7 @@ hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
 # CI draws the same examples every time: a red run is the change's fault.
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
-hypothesis.settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
-)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,3 +88,15 @@ def pytest_make_collect_report():
         report.outcome = "failed"
         report.longrepr = f"skipped as a whole, but SPECDEC_REQUIRE is set: {report.longrepr}"
     return report
+
+
+MANY_MAPS = 20_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_code_is_dropped():
+    """Compiled programs hold memory maps, of which a Linux process may have 65,530: a long run would be aborted."""
+    yield
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or maps.read_bytes().count(b"\n") > MANY_MAPS:
+        jax.clear_caches()

@@ -151,7 +151,7 @@ class Engine:
         nan = np.asarray(state.nan)
         if nan.any():
             row = int(nan.argmax())
-            position = int(state.context.length[row]) + 1
+            position = int(state.context.length[row])  # the round has moved past what it predicted
             raise NumericalError(
                 f"the target's logits held a NaN (row {row}, predicting position {position}); "
                 "check the weights, or use dtype='float32'."

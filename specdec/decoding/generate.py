@@ -60,8 +60,9 @@ def generate(
       SettingsError, CompatibilityError, TemplateError: before any compute, saying what to do.
       NumericalError: the target produced NaN.
 
-    Example:
-      >>> specdec.generate(model, "What is a tree?", strategy=specdec.strategies.prompt_lookup(8))  # doctest: +SKIP
+    Example::
+
+        specdec.generate(model, "What is a tree?", strategy=specdec.strategies.prompt_lookup(8))
     """
     started = time.perf_counter()
     prompts, batched = _as_batch(prompt)

@@ -127,6 +127,7 @@ def prefill(
     tokens = np.zeros((batch, sum(size for _, size in chunks)), np.int32)
     for row, prompt in enumerate(prompts):
         tokens[row, : len(prompt)] = prompt
+        tokens[row, len(prompt) :] = prompt[-1]  # padding brings no id that the prompt does not hold
     target = plan.target.init(batch, storage)
     drafter = plan.policy.drafter.init(params.drafter, batch, storage)
     # Drafters that keep nothing share one compiled prefill with plain decoding.

@@ -20,12 +20,14 @@ from specdec.drafters.none import Stateless
 from specdec.noise import Noise
 from specdec.values import Candidates, Children, Context, Nodes, Readout
 
+UNKNOWN = -1
+
 
 class Continuations(flax.struct.PyTreeNode):
     """Earlier places that end like the committed text, and how far each tree slot agrees with them.
 
     Args:
-      token: what followed, per place.
+      token: what followed, per place; -1 ends it.
       weight: how much a place counts; 0 marks an unused entry.
       length: longest n-gram that matched at the place.
       alive: places that agree with a slot's whole path.
@@ -73,6 +75,8 @@ class PromptLookup(Stateless):
     ) -> Continuations:
         find = jax.vmap(self._find, in_axes=(0, 0))
         token, weight, length = find(context.history, context.length)
+        # A prompt may hold ids that the target never produces; a continuation ends before one.
+        token = jnp.where(token < readout.vocab_limit, token, UNKNOWN)
         alive = jnp.zeros((*weight.shape[:1], slots, self.places), bool)
         return Continuations(token, weight, length, alive)
 
@@ -109,7 +113,9 @@ class PromptLookup(Stateless):
         alive = jnp.where((nodes.depth == 0)[..., None], used, inherited & agrees) & nodes.valid[..., None]
         deeper = (nodes.depth < self.depth)[..., None]
         following = state.token[rows, :, jnp.minimum(nodes.depth, self.depth - 1)]
-        share, token = _distinct(following, jnp.where(alive & deeper, state.weight[:, None], 0.0), self.children)
+        share, token = _distinct(
+            following, jnp.where(alive & deeper & (following != UNKNOWN), state.weight[:, None], 0.0), self.children
+        )
         longest = jnp.where(alive, state.length[:, None], 0).max(-1, keepdims=True).astype(jnp.float32)
         logp = jnp.log(share) + jnp.log(longest / (longest + 0.5))
         state = state.replace(alive=scatter_rows(state.alive, nodes.slot, alive))

@@ -96,7 +96,7 @@ class Decoder:
         hidden, features, pending = self.run(params, state, tokens, positions, causal)
         path = jnp.broadcast_to(slots[None, :], (batch, size))
         # A pass that went wrong commits nothing. It also makes the write wait for the pass: see `FullAttention.commit`.
-        count = jnp.where(jnp.isnan(hidden).any(), 0, count)
+        count = jnp.where(jnp.isnan(hidden).any((1, 2)), 0, count)
         chunk = PromptChunk(tokens, state.length, count, total, hidden, features)
         return self.append(state, pending, path, count), chunk
 

@@ -7,7 +7,8 @@ import os
 import pytest
 from analysis import small
 
-from specdec.cli import main
+from specdec import backends
+from specdec.cli import main, options
 
 BASE = ("generate", "small", "-m", small.PROMPT)
 
@@ -195,6 +196,11 @@ def test_a_real_folder_is_loaded_by_default(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["ids"] == result(capsys)["ids"]
     assert main(["generate", str(folder), "-m", "x", "--platform", "cuda"]) == 2
     assert "platform" in capsys.readouterr().err
+
+
+def test_formats_are_those_of_the_backends():
+    """Written twice so that `specdec --help` need not import JAX."""
+    assert options.DTYPES == backends.DTYPES
 
 
 def test_unknown_names_are_refused(capsys):

@@ -29,7 +29,9 @@ def walk_model(size: int = 16, **changes) -> specdec.Model:
 
 def always_right(model, prompt, budget=BUDGET, **changes):
     want = toys.decode(model, [prompt], cap=40, stop_ids=())
-    return toys.scripted(toys.answers(want), budget, rows=[(Script.RIGHT, 0)], vocab=model.target.vocab_limit, **changes)
+    return toys.scripted(
+        toys.answers(want), budget, rows=[(Script.RIGHT, 0)], vocab=model.target.vocab_limit, **changes
+    )
 
 
 def test_case_02_the_first_draft_is_checked_and_the_prefill_token_returned():
@@ -150,7 +152,12 @@ def test_case_17_a_nan_logit_is_an_error_in_plain_and_speculative_alike(strategy
     logits[5, 2] = np.nan
     with pytest.raises(NumericalError, match="NaN"):
         specdec.generate(
-            toys.table(logits), [1, 2, 1], strategy=strategy, max_new_tokens=20, sampling=specdec.sample_with(heat), seed=0
+            toys.table(logits),
+            [1, 2, 1],
+            strategy=strategy,
+            max_new_tokens=20,
+            sampling=specdec.sample_with(heat),
+            seed=0,
         )
 
 
