@@ -90,7 +90,7 @@ def pytest_make_collect_report():
     return report
 
 
-MANY_MAPS = 20_000
+MANY_MAPS = 12_000
 
 
 @pytest.fixture(autouse=True, scope="module")
