@@ -64,5 +64,7 @@ def clip(
         accepted=jnp.where(context.live, last, 0),
         bonus=tokens[rows, last],
         committed=jnp.where(context.live, count, 0),
+        # What the walk met behind the cut is nobody's: plain decoding would not have looked.
+        nan=acceptance.nan & (count > acceptance.accepted),
     )
     return cut, jnp.where(context.live, reason, Reason.RUNNING).astype(jnp.int32)
