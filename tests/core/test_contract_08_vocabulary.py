@@ -11,7 +11,7 @@ from core.battery import WARM
 from specdec import strategies
 from specdec.drafters import Script
 from specdec.errors import CompatibilityError, SettingsError
-from specdec.sampling import sample_with
+from specdec.sampling import log_probs, sample_with
 
 LIMIT = 60
 LAST = toys.VOCAB - 1
@@ -54,53 +54,63 @@ def test_contract_08_any_id_may_be_a_stop_id(stop):
     assert toys.decode(toys.random_table(), [battery.ROWS[row]], stop_ids=())[0].ids == whole[row].ids
 
 
-def loud_padding():
-    """Rows of the head beyond the tokenizer's size that would win every argmax and most draws."""
-    model = toys.decoder()
+def loud(model):
+    """The same model with rows of the head beyond the limit that win every argmax and most draws."""
     head = model.params.head.at[LIMIT:].multiply(20.0)
-    params = model.params.replace(head=head)
-    return model, dataclasses.replace(model, params=params, target=dataclasses.replace(model.target, vocab_limit=LIMIT))
+    return dataclasses.replace(model, params=model.params.replace(head=head))
+
+
+def limited(model):
+    return dataclasses.replace(model, target=dataclasses.replace(model.target, vocab_limit=LIMIT))
+
+
+def test_contract_08_padded_rows_of_a_decoders_head_have_no_logit():
+    model = loud(toys.decoder())
+    hidden = jnp.asarray(np.random.default_rng(0).standard_normal((2, 3, model.target.hidden_size)), jnp.float32)
+    assert (np.asarray(model.target.logits(model.params, hidden)).argmax(-1) >= LIMIT).any()
+    logits = np.asarray(limited(model).target.logits(model.params, hidden))
+    assert (logits[..., LIMIT:] == -np.inf).all() and np.isfinite(logits[..., :LIMIT]).all()
 
 
 def test_contract_08_padded_rows_of_the_head_are_never_produced():
-    """Greedy and sampled, plain and speculative, with a draft model that has the same loud rows."""
-    loud, limited = loud_padding()
-    loud = dataclasses.replace(loud, params=limited.params)
+    """Greedy and sampled, plain and speculative; the padded ids would win in the target and in the draft model."""
+    table = np.array(toys.random_table().params)
+    table[..., LIMIT:] += 30
+    target = toys.table(table, vocab_limit=LIMIT)
+    draft = loud(toys.small_drafter())
     rows = [prompt for prompt in battery.ROWS if max(prompt) < LIMIT]
-    assert any(token >= LIMIT for result in toys.decode(loud, rows, cap=8) for token in result.ids)
-    draft = toys.small_drafter()
-    draft = dataclasses.replace(draft, params=draft.params.replace(head=draft.params.head.at[LIMIT:].multiply(20.0)))
     each = toys.Each()
-    plain = toys.ids(toys.decode(limited, rows, strategies.plain(verifier=each), sampling=WARM, cap=24))
+    plain = toys.ids(toys.decode(target, rows, strategies.plain(verifier=each), sampling=WARM, cap=24))
     assert max(max(ids) for ids in plain) < LIMIT
     strategy = strategies.draft_model(draft, 5, tree=True, children=4, vocab_limit=LIMIT, verifier=each)
-    engine = toys.engine(limited, strategy, WARM)
+    engine = toys.engine(target, strategy, WARM)
     state = engine.prefill(rows, 24, list(range(len(rows))))
     while bool(state.running.any()):
         state, done = engine.step(state)
-        assert np.asarray(done.tree.token)[np.asarray(done.tree.valid)].max() < LIMIT
+        drafted = np.asarray(done.tree.token)[np.asarray(done.tree.valid)]
+        assert drafted.max() < LIMIT
     assert toys.ids(toys.finish(engine, state, rows)) == plain
 
 
 def test_contract_08_a_draft_model_with_more_ids_than_the_target_is_refused():
-    _, limited = loud_padding()
+    target = limited(toys.decoder())
     with pytest.raises(CompatibilityError, match=r"63.*knows 60.*vocab"):
-        toys.engine(limited, strategies.draft_model(toys.small_drafter(), 5))
+        toys.engine(target, strategies.draft_model(toys.small_drafter(), 5))
     # With the limit it is accepted.
-    toys.engine(limited, strategies.draft_model(toys.small_drafter(), 5, vocab_limit=LIMIT))
+    toys.engine(target, strategies.draft_model(toys.small_drafter(), 5, vocab_limit=LIMIT))
 
 
 def test_contract_08_prompt_lookup_proposes_no_id_beyond_the_limit():
-    """Even if such an id stands in the prompt."""
+    """Even if such an id stands in the prompt: what followed it is not proposed either."""
     model = toys.table(np.zeros((toys.VOCAB, toys.VOCAB)), vocab_limit=LIMIT)
     engine = toys.engine(model, strategies.prompt_lookup(8))
-    prompt = (0, 61, 0, 5, 0, 61)
-    try:
-        state = engine.prefill([model.encode(prompt)], 9, [0])
-    except SettingsError:
-        return
+    # The root will be id 0, which 61 followed here and 5 there.
+    state = engine.prefill([(9, 0, 61, 7, 0, 5, 8, 9)], 9, [0])
     state, done = engine.step(state)
-    assert np.asarray(done.tree.token)[np.asarray(done.tree.valid)].max() < LIMIT
+    drafted = np.asarray(done.tree.token)[np.asarray(done.tree.valid)]
+    assert drafted.tolist()[:3] == [0, 5, 8]
+    assert not {61, 7} & set(drafted.tolist()[:2])
+    assert drafted.max() < LIMIT
 
 
 @pytest.mark.parametrize("prompt", [[64], [-1], [3, 1000]])
@@ -111,16 +121,14 @@ def test_contract_08_ids_outside_the_vocabulary_are_refused(prompt):
         toys.decoder().encode([])
 
 
-def test_contract_08_no_filter_brings_a_padded_id_back():
-    """All logits below the limit are far lower; filters that keep "at least one" must not keep a padded one."""
+@pytest.mark.parametrize("settings", [{"top_k": 1}, {"top_p": 0.0}, {"min_p": 1.0}, {"top_k": 40}])
+def test_contract_08_no_filter_brings_a_padded_id_back(settings):
+    """Filters that keep "at least one" must not keep an id without a logit."""
     logits = np.full(toys.VOCAB, -1e4)
-    logits[LIMIT:] = 1e4
-    logits[7] = -1e4 + 1
-    model = toys.table(logits, vocab_limit=LIMIT)
-    for settings in ({"top_k": 1}, {"top_p": 0.0}, {"min_p": 1.0}):
-        result = toys.decode(model, [(1,)] * 2, sampling=sample_with(1.0, **settings), cap=6)
-        assert all(ids == (7,) * 6 for ids in toys.ids(result))
-    assert toys.decode(model, [(1,)] * 2, cap=6)[0].ids == (7,) * 6
+    logits[7] = -1e4 + 50
+    logits[LIMIT:] = -np.inf
+    p = np.exp(np.asarray(log_probs(jnp.asarray(logits, jnp.float32), sample_with(1.0, **settings))))
+    assert p[7] > 0.999 and (p[LIMIT:] == 0).all()
 
 
 def test_contract_08_wrong_scripts_use_the_whole_vocabulary():
