@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from specdec.errors import SettingsError
 from specdec.noise import Noise
 from specdec.selectors.protocol import Expand
 from specdec.tree import Tree, root_only
@@ -43,7 +44,8 @@ class BestFirst:
 
     Args:
       num_nodes: nodes including the root.
-      nodes_per_call: nodes added between two calls of the selector (all of them are expanded together).
+      nodes_per_call: nodes added between two calls of the selector (all of them are expanded together). Where the
+        frontier holds fewer, the rest of their slots is padding, even if later calls find more.
       max_depth: deepest node; 0 means `num_nodes - 1`.
     """
 
@@ -52,8 +54,11 @@ class BestFirst:
     max_depth: int = 0
 
     def __post_init__(self) -> None:
+        if self.nodes_per_call < 1:
+            raise SettingsError(f"nodes_per_call must be at least 1, got {self.nodes_per_call}.")
         deepest = self.num_nodes - 1
         object.__setattr__(self, "max_depth", min(self.max_depth or deepest, deepest))
+        object.__setattr__(self, "nodes_per_call", min(self.nodes_per_call, max(deepest, 1)))
 
     def build(self, expand: Expand, state: Any, context: Context, noise: Noise) -> tuple[Tree, Any]:
         """Grows until the budget is spent or the selector has no child left."""

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from specdec.backends import scatter_rows, top_k
 from specdec.drafters.none import Stateless
+from specdec.errors import SettingsError
 from specdec.noise import Noise
 from specdec.values import Candidates, Children, Context, Nodes, Readout
 
@@ -47,7 +48,7 @@ class PromptLookup(Stateless):
       max_ngram, min_ngram: longest and shortest suffix that may match.
       places: how many earlier places are kept (longest match first, then the most recent).
       depth: how many following tokens of a place are used.
-      children: distinct next tokens per node.
+      children: distinct next tokens per node, at most `places`.
     """
 
     max_ngram: int = 4
@@ -57,6 +58,14 @@ class PromptLookup(Stateless):
     children: int = 4
 
     needs_candidates = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_ngram <= self.max_ngram:
+            raise SettingsError(f"expected 1 <= min_ngram <= max_ngram, got {self.min_ngram} and {self.max_ngram}.")
+        for name in ("places", "depth", "children"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        object.__setattr__(self, "children", min(self.children, self.places))
 
     @property
     def selector(self) -> PromptLookup:
