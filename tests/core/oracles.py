@@ -108,30 +108,27 @@ def ddtree(logits: np.ndarray, log_z: np.ndarray, nodes: int) -> list[tuple[tupl
 
 def frontier(
     children: Callable[[tuple[int, ...]], list[tuple[int, float]]], budget: int, per_call: int, max_depth: int
-) -> list[tuple[int, ...]]:
-    """The batched best-first frontier: token paths in slot order (the root is the empty path).
+) -> list[tuple[int, ...] | None]:
+    """The batched best-first frontier: token paths in slot order; the root is the empty path, None an empty pick.
 
-    Every call pops the best entries, writes them in order of score, and only then expands them. An entry counts by its
-    score; ties go to the lexicographically smallest path of child ranks.
+    Every call pops the best entries, writes them in order of score, and only then expands them. Ties go to the
+    lexicographically smallest path of child ranks.
     """
-    slots: list[tuple[int, ...]] = [()]
-    open_entries: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
+    slots: list[tuple[int, ...] | None] = [()]
+    entries: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
 
     def push(score: float, ranks: tuple[int, ...], path: tuple[int, ...]) -> None:
         if len(path) < max_depth:
             for rank, (token, edge) in enumerate(children(path)):
                 if edge > -np.inf:
-                    open_entries.append((-(score + edge), (*ranks, rank), (*path, token)))
+                    entries.append((-(score + edge), (*ranks, rank), (*path, token)))
 
     push(0.0, (), ())
-    while len(slots) < budget and open_entries:
-        batch = []
-        for _ in range(min(per_call, budget - len(slots))):
-            if open_entries:
-                best = min(open_entries)
-                open_entries.remove(best)
-                batch.append(best)
-        slots += [path for _, _, path in batch]
+    while len(slots) < budget:
+        batch = sorted(entries)[: min(per_call, budget - len(slots))]
+        width = min(per_call, budget - len(slots))
+        slots += [path for _, _, path in batch] + [None] * (width - len(batch))
+        entries = [entry for entry in entries if entry not in batch]
         for cost, ranks, path in batch:
             push(-cost, ranks, path)
     return slots
