@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from measure import Sample
 from rich.console import Console
 from rich.table import Table
 
@@ -32,11 +34,11 @@ class Goal:
     def met_by(self, value: float) -> bool:
         match self.kind:
             case Kind.AT_MOST:
-                return value <= self.limit
+                return bool(value <= self.limit)
             case Kind.AT_LEAST:
-                return value >= self.limit
+                return bool(value >= self.limit)
             case Kind.EXACTLY:
-                return value == self.limit
+                return bool(value == self.limit)
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.limit:g}"
@@ -64,6 +66,8 @@ class Finding:
       unit: of the value; "x" for ratios.
       goal: what it should be, if anything.
       note: what is needed to read it.
+      minima: the same number from the fastest repetitions, if it is one of timings. Both must meet the goal: a
+        busy machine disturbs a median, sometimes in the library's favour.
       detail: more numbers, for the JSON alone.
     """
 
@@ -72,18 +76,29 @@ class Finding:
     unit: str = ""
     goal: Goal | None = None
     note: str = ""
+    minima: float | None = None
     detail: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def met(self) -> bool | None:
         """None without a goal or a value."""
-        return None if self.goal is None or self.value is None else self.goal.met_by(self.value)
+        if self.goal is None or self.value is None:
+            return None
+        return all(self.goal.met_by(one) for one in (self.value, self.minima) if one is not None)
 
     def json(self) -> dict[str, Any]:
         goal = None if self.goal is None else {"kind": self.goal.kind.value, "limit": self.goal.limit}
         return {**dataclasses.asdict(self), "goal": goal, "met": self.met}
 
 
+def compared(name: str, above: Sample, below: Sample, goal: Goal | None = None, note: str = "") -> Finding:
+    """One time over another: the median of the quotients of each repetition, and the quotient of the minima."""
+    pairs = zip(above.seconds, below.seconds, strict=True)
+    median = statistics.median(one / other for one, other in pairs)
+    return Finding(name, median, "x", goal, note, above.minimum / below.minimum)
+
+
+COLUMNS = ("", "measured", "by minima", "goal", "", "")
 VERDICTS = {True: "met", False: "[bold]missed[/bold]", None: ""}
 
 
@@ -91,11 +106,12 @@ def show(console: Console, title: str, findings: Sequence[Finding]) -> None:
     """One table per benchmark: measured value and goal side by side."""
     table = Table(box=None, pad_edge=False, show_header=True)
     console.print(title, style="bold", soft_wrap=True)
-    for column, justify in (("", "left"), ("measured", "right"), ("goal", "right"), ("", "left"), ("", "left")):
-        table.add_column(column, justify=justify, no_wrap=column != "")
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column else "left")
     for one in findings:
         value = "-" if one.value is None else f"{_short(one.value)} {one.unit}".rstrip()
-        table.add_row(one.name, value, str(one.goal or ""), VERDICTS[one.met], one.note)
+        minima = "" if one.minima is None else _short(one.minima)
+        table.add_row(one.name, value, minima, str(one.goal or ""), VERDICTS[one.met], one.note)
     console.print(table)
     console.print()
 

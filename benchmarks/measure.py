@@ -32,24 +32,6 @@ class Sample:
         return {"median": self.median, "minimum": self.minimum, "repetitions": len(self.seconds)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Ratio:
-    """One sample over another, taken repetition by repetition: both saw the same moment of the machine.
-
-    Args:
-      median: of those quotients.
-      minima: the quotient of the two minima, which a busy machine disturbs least.
-    """
-
-    median: float
-    minima: float
-
-
-def ratio(above: Sample, below: Sample) -> Ratio:
-    pairs = zip(above.seconds, below.seconds, strict=True)
-    return Ratio(statistics.median(one / other for one, other in pairs), above.minimum / below.minimum)
-
-
 def take_turns(
     calls: Mapping[str, Callable[[], Any]],
     repetitions: int,

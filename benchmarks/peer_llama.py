@@ -32,8 +32,6 @@ INSTALL_LIMIT, ANSWER_LIMIT = 600, 120  # seconds
 class LlamaCpp:
     """A process that decodes once per line on its standard input."""
 
-    name = "llama.cpp"
-
     def __init__(self, bench: Bench, ids: list[int]):
         node = shutil.which("node")
         if node is None:

@@ -1,4 +1,4 @@
-"""transformers on torch, given the library's own weights in memory: its `generate`, or its bare forward loop.
+"""transformers on torch, given the library's own weights in memory: its `generate`, and a bare loop over its model.
 
 Leaves out: torch.compile.
 """
@@ -15,15 +15,17 @@ from unavailable import Unavailable
 
 from specdec import checkpoints
 
-TRIAL = 8  # tokens
-
 
 class Transformers:
-    """A Llama model in float32 with its default attention and a KV cache."""
+    """A Llama model in float32 with its default attention and a KV cache.
 
-    name = "transformers"
+    Args:
+      bench: settings of the run.
+      ids: the prompt.
+      bare: loop over the model instead of calling `generate`, which does more around it.
+    """
 
-    def __init__(self, bench: Bench, ids: list[int]):
+    def __init__(self, bench: Bench, ids: list[int], *, bare: bool):
         if importlib.util.find_spec("torch") is None:
             raise Unavailable("torch is not installed (pip install -e '.[oracle]')")
         import torch
@@ -49,15 +51,12 @@ class Transformers:
         weights = {name: torch.tensor(source.read(name).astype(np.float32)) for name in source.names()}
         self._model.load_state_dict(weights, strict=False)
         self._prompt = torch.tensor([ids])
-        with torch.inference_mode():
-            # Its `generate`, or a loop over the model itself, which has less around it.
-            self._faster = min((self._generate, self._loop), key=lambda way: min(way(TRIAL) for _ in range(2)))
-        way = self._faster.__name__.strip("_")
-        self.note = f"torch {torch.__version__.split('+')[0]}, fp32, {torch.get_num_threads()} threads, {way}"
+        self._decode = self._loop if bare else self._generate
+        self.note = f"torch {torch.__version__.split('+')[0]}, fp32, {torch.get_num_threads()} threads"
 
     def decode(self, tokens: int) -> float:
         with self._torch.inference_mode():
-            return self._faster(tokens)
+            return self._decode(tokens)
 
     def _generate(self, tokens: int) -> float:
         """Time for the prompt and one token is taken off."""

@@ -6,11 +6,13 @@ Leaves out: their own speculative decoding.
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import Protocol
 
 from bench import Bench, copy
-from findings import Finding, at_least
-from measure import Sample, ratio, take_turns
+from findings import Finding, Goal, at_least, compared
+from measure import Sample, take_turns
 from peer_llama import LlamaCpp
 from peer_transformers import Transformers
 from unavailable import Unavailable
@@ -25,12 +27,20 @@ PROMPT, TOKENS = 200, 32
 class Peer(Protocol):
     """Another program, ready to decode."""
 
-    name: str
     note: str
 
     def decode(self, tokens: int) -> float:
         """Seconds for `tokens` tokens after the prompt and the first one."""
         ...
+
+    def close(self) -> None: ...
+
+
+PEERS: dict[str, tuple[Callable[[Bench, list[int]], Peer], Goal | None]] = {
+    "transformers": (functools.partial(Transformers, bare=False), at_least(2.0)),
+    "its bare model": (functools.partial(Transformers, bare=True), None),
+    "llama.cpp": (LlamaCpp, None),
+}
 
 
 def run(bench: Bench) -> list[Finding]:
@@ -38,18 +48,16 @@ def run(bench: Bench) -> list[Finding]:
     ids = bench.ids(PROMPT)
     start = engine.prefill([ids], TOKENS + 1, [0])
     found: list[Finding] = []
-    repetitions = max(3, bench.repetitions // 2)
-    for kind, goal in ((Transformers, at_least(2.0)), (LlamaCpp, None)):
+    for name, (start_peer, goal) in PEERS.items():
         try:
-            with contextlib.closing(kind(bench, ids)) as peer:
-                ours, theirs = _race(engine, start, peer, repetitions)
+            with contextlib.closing(start_peer(bench, ids)) as peer:
+                ours, theirs = _race(engine, start, peer, max(3, bench.repetitions // 3))
         except Unavailable as reason:
-            found.append(Finding(kind.name, None, note=f"skipped: {reason}"))
+            found.append(Finding(name, None, note=f"skipped: {reason}"))
             continue
-        quotient = ratio(theirs, ours)
-        found.append(Finding(f"specdec beside {peer.name}", 1 / ours.median, "tok/s", note="fp32", detail=ours.json()))
-        found.append(Finding(peer.name, 1 / theirs.median, "tok/s", note=peer.note, detail=theirs.json()))
-        found.append(Finding(f"specdec / {peer.name}", quotient.median, "x", goal, f"{quotient.minima:.2f} by minima"))
+        found.append(Finding(name, 1 / theirs.median, "tok/s", note=peer.note, detail=theirs.json()))
+        found.append(Finding("  specdec beside it", 1 / ours.median, "tok/s", note="fp32", detail=ours.json()))
+        found.append(compared("  specdec against it", theirs, ours, goal))
     return found
 
 

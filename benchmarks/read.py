@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 from bench import Bench
-from findings import Finding, at_most
-from measure import ratio, take_turns
+from findings import Finding, at_most, compared
+from measure import take_turns
 from passes import PASSES, passes
 
 from specdec import strategies
@@ -69,7 +69,6 @@ def run(bench: Bench) -> list[Finding]:
             bench.repetitions,
             work=PASSES,
         )
-    quotient = ratio(times["pass"], times["read"])
     gigabytes = size / 1e9
     return [
         Finding(
@@ -81,5 +80,5 @@ def run(bench: Bench) -> list[Finding]:
         ),
         Finding("one-node pass", times["pass"].median * 1e3, "ms", detail=times["pass"].json()),
         Finding("the same called from Python", times["call"].median * 1e3, "ms", detail=times["call"].json()),
-        Finding("pass / read", quotient.median, "x", at_most(1.25), f"{quotient.minima:.2f} by minima"),
+        compared("pass / read", times["pass"], times["read"], at_most(1.25)),
     ]

@@ -63,42 +63,37 @@ def main() -> int:
     from findings import Finding, show
 
     bench = Bench(options.repetitions, options.threads, options.prompts, options.tools)
-    report: dict[str, Any] = {"settings": json_settings(bench), "load_average": load, "benchmarks": {}}
-    findings: list[Finding] = []
-    failed = []
-    for name in options.names or NAMES:
-        benchmark, started = importlib.import_module(name), time.perf_counter()
-        try:
-            with machine.Neighbours() as around:
-                found = benchmark.run(bench)
-        except Exception as error:
-            traceback.print_exc()
-            failed.append(name)
-            report["benchmarks"][name] = {"title": benchmark.TITLE, "error": f"{type(error).__name__}: {error}"}
-            continue
-        seconds = time.perf_counter() - started
-        show(console, f"{name}: {benchmark.TITLE} ({seconds:.0f} s; other processes took {around})", found)
-        if around.busy:
-            warnings.append(f"{name}: other processes took {around} while it ran")
-        findings += found
-        report["benchmarks"][name] = {
-            "title": benchmark.TITLE,
-            "seconds": seconds,
-            "others": around.share,
-            "findings": [one.json() for one in found],
-        }
-
     from specdec.analysis.environment import environment
 
-    missed = [one.name for one in findings if one.met is False]
-    report |= {"environment": environment(bench.model), "load_average_after": machine.load_average()}
-    report |= {"warnings": warnings, "missed": missed, "failed": failed}
+    report: dict[str, Any] = {"settings": json_settings(bench), "environment": environment(bench.model)}
+    report |= {"load_average": load, "warnings": warnings, "missed": [], "failed": [], "benchmarks": {}}
+    goals = 0
+    for name in options.names or NAMES:
+        benchmark, started = importlib.import_module(name), time.perf_counter()
+        entry: dict[str, Any] = {"title": benchmark.TITLE}
+        report["benchmarks"][name] = entry
+        findings: list[Finding] = []
+        with machine.Neighbours() as around:
+            try:
+                findings = benchmark.run(bench)
+            except Exception as error:
+                traceback.print_exc()
+                entry["error"] = f"{type(error).__name__}: {error}"
+                report["failed"].append(name)
+        entry |= {"seconds": time.perf_counter() - started, "others": around.share}
+        entry["findings"] = [one.json() for one in findings]
+        if around.busy:
+            warnings.append(f"{name}: other processes took {around} while it ran")
+        goals += sum(one.met is not None for one in findings)
+        report["missed"] += [f"{name}: {one.name.strip()}" for one in findings if one.met is False]
+        show(console, f"{name}: {benchmark.TITLE} ({entry['seconds']:.0f} s; other processes took {around})", findings)
+        if options.json is not None:  # after each one: a run that is cut short keeps what it has
+            options.json.write_text(json.dumps(report, indent=2) + "\n")
+
     for warning in warnings:
         console.print(f"[bold]warning[/bold]: {warning}; the numbers may be off", soft_wrap=True)
-    goals = sum(one.met is not None for one in findings)
+    missed, failed = report["missed"], report["failed"]
     console.print(f"{goals - len(missed)} of {goals} goals met; failed benchmarks: {', '.join(failed) or 'none'}")
-    if options.json is not None:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
     return 1 if failed or (options.strict and missed) else 0
 
 

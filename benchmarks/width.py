@@ -6,8 +6,8 @@ Leaves out: what surrounds the pass (`rounds.py`).
 from __future__ import annotations
 
 from bench import Bench
-from findings import Finding, at_most
-from measure import ratio, take_turns
+from findings import Finding, at_most, compared
+from measure import take_turns
 from passes import PASSES, passes
 
 from specdec import strategies
@@ -25,10 +25,8 @@ def run(bench: Bench) -> list[Finding]:
     found = []
     for nodes in WIDTHS:
         sample = times[str(nodes)]
-        quotient = ratio(sample, times["1"])
         found.append(Finding(f"{nodes:2d} nodes", sample.median * 1e3, "ms", detail=sample.json()))
         if nodes > 1:
             goal = at_most(GOALS[nodes]) if nodes in GOALS else None
-            note = f"{quotient.minima:.2f} by minima"
-            found.append(Finding(f"{nodes:2d} nodes / 1 node", quotient.median, "x", goal, note))
+            found.append(compared(f"{nodes:2d} nodes / 1 node", sample, times["1"], goal))
     return found
