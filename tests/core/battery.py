@@ -55,13 +55,60 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
+class Run:
+    """What ends a run: the cap, a stop id or none, the capacity or none."""
+
+    cap: int
+    stop: int | None = None
+    capacity: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Trace:
-    """All rounds of one combination, the final state and its results."""
+    """All rounds of one combination, its results, and the results (and final lengths) of runs that end elsewhere."""
 
     engine: Engine
     steps: tuple[Step, ...]
-    state: DecodeState
     results: list[Result]
+    runs: dict[Run, list[Result]]
+    lengths: dict[Run, np.ndarray]
+
+
+# Places of plain decoding's text that become stop ids: about two blocks of every budget.
+STOP_PLACES = {1: (1,), 2: (1, 2, 3), 5: (3,), 8: (1, 2, 4, 7, 8, 9, 15), 16: (9,)}
+STOP_CAP = 24
+# A row of one prompt id whose script is always right, under greedy verification.
+RIGHT_ROW = 0
+CROWDED = max(len(prompt) for prompt in ROWS) + 6
+
+
+def stop_at(budget: int, place: int) -> int:
+    """The id that some row of plain decoding says at a place."""
+    return plain(budget)[(3 * place) % len(ROWS)].ids[place]
+
+
+def first_places(budget: int) -> list[int]:
+    """Places in the first ten ids of `RIGHT_ROW` whose id had not been said before."""
+    said = plain(budget)[RIGHT_ROW].ids
+    return [place for place in range(10) if said[place] not in said[:place]]
+
+
+def experiments(budget: int) -> list[Run]:
+    """The other runs of a combination. They happen while its compiled round is at hand; caps and stops are data."""
+    runs = [Run(cap) for cap in caps(budget)]
+    runs += [Run(STOP_CAP, stop_at(budget, place)) for place in STOP_PLACES[budget]]
+    if budget == 8:
+        for place in first_places(budget):
+            stop = plain(budget)[RIGHT_ROW].ids[place]
+            runs += [Run(STOP_CAP, stop), Run(place + 1, stop), *([Run(place, stop)] if place else [])]
+    if budget == 16:
+        runs.append(Run(toys.CAP, capacity=CROWDED))
+    return list(dict.fromkeys(runs))
+
+
+def caps(budget: int) -> list[int]:
+    """1, 2, and around one block and two."""
+    return sorted({1, 2, max(budget - 1, 1), budget, budget + 1, min(2 * budget + 1, toys.CAP - 1)})
 
 
 def model_for(budget: int) -> Model:
@@ -126,7 +173,13 @@ def trace(form: str, budget: int) -> Trace:
                 digest=np.asarray(digest(state)),
             )
         )
-    return Trace(engine, tuple(steps), state, toys.finish(engine, state, ROWS))
+    results, runs, lengths = toys.finish(engine, state, ROWS), {}, {}
+    for one in experiments(budget):
+        stops = None if one.stop is None else (one.stop,)
+        ending = dataclasses.replace(engine, stop_ids=stops, capacity=one.capacity)
+        state = run(ending, one.cap)
+        runs[one], lengths[one] = toys.finish(ending, state, ROWS), np.asarray(state.context.length)
+    return Trace(engine, tuple(steps), results, runs, lengths)
 
 
 def fresh_state(target: Any, params: Any, tokens: np.ndarray) -> Any:

@@ -14,13 +14,11 @@ from core import toys
 from specdec import strategies
 from specdec.analysis.compile_counter import CompileCounter
 from specdec.decoding import loop
-from specdec.drafters import Script
 
 FORMS = {
     "plain": lambda answer: strategies.plain(),
     "prompt_lookup": lambda answer: strategies.prompt_lookup(5),
     "draft_model": lambda answer: strategies.draft_model(toys.small_drafter(), 5),
-    "scripted": lambda answer: toys.scripted(answer, 5, rows=[(Script.RIGHT_FOR_K, 2)]),
 }
 PROMPT = toys.PROMPTS[2]
 

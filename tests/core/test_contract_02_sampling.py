@@ -172,20 +172,23 @@ def test_contract_02_distribution_with_drafts_that_follow_the_text(name):
         check(drawn[which::2], exact(SETTINGS["T=1"]), f"{verifier} {name}")
 
 
-@pytest.mark.parametrize("name", ["scripted", "scripted_tree"])
-def test_case_18_an_argmax_draft_leaves_the_distribution_alone(name):
-    """p = (.3, .5, .1, .1) with the draft id 0, or siblings 0 and 1 in both orders; then top-k 2."""
-    p = np.asarray([0.3, 0.5, 0.1, 0.1])
-    for settings, logits, want in (
-        ({"temperature": 1.0}, np.log(p), p),
-        ({"temperature": 1.0, "top_k": 2}, np.log([0.42, 0.28, 0.15, 0.15]), np.asarray([0.6, 0.4, 0, 0])),
-    ):
-        engine, _ = sampler(name, settings, logits)
-        drawn = draw(engine, 20)
-        triple = want[:, None, None] * want[:, None] * want
-        np.testing.assert_allclose(exact(settings, logits), triple, atol=1e-12)
-        for which, verifier in enumerate(VERIFIERS):
-            check(drawn[which::2], triple, f"{verifier} {name}")
+P = np.asarray([0.3, 0.5, 0.1, 0.1])
+CASE_18 = [
+    ("scripted", {"temperature": 1.0}, P, P),
+    ("scripted_tree", {"temperature": 1.0}, P, P),
+    ("scripted_tree", {"temperature": 1.0, "top_k": 2}, (0.42, 0.28, 0.15, 0.15), np.asarray([0.6, 0.4, 0, 0])),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "raw", "want"), CASE_18)
+def test_case_18_an_argmax_draft_leaves_the_distribution_alone(name, settings, raw, want):
+    """The draft is id 0, or siblings 0 and 1 in both orders; then the same with top-k 2."""
+    engine, _ = sampler(name, settings, np.log(raw))
+    drawn = draw(engine, 20)
+    triple = want[:, None, None] * want[:, None] * want
+    np.testing.assert_allclose(exact(settings, np.log(raw)), triple, atol=1e-12)
+    for which, verifier in enumerate(VERIFIERS):
+        check(drawn[which::2], triple, f"{verifier} {name}")
 
 
 def test_case_17_a_draft_that_equals_the_target_gives_a_sample_of_the_target():

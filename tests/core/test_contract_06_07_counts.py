@@ -1,6 +1,6 @@
 """Counters, caps, stop ids and finish reasons: everything agrees on one cut.
 
-Most tests reuse the compiled rounds of the battery: stop ids and caps are data. Leaves out: stop strings
+Most tests read runs of the battery. Leaves out: stop strings
 (`test_case_05_stop_strings.py`).
 """
 
@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 from core import battery, toys
-from core.battery import COMBINATIONS, plain, trace
+from core.battery import COMBINATIONS, Run, plain, trace
 
 import specdec
 from specdec import strategies
@@ -21,10 +21,6 @@ from specdec.errors import SettingsError
 from specdec.targets.decoder import Decoder
 
 each_combination = pytest.mark.parametrize(("form", "budget"), COMBINATIONS)
-
-
-def run(engine, cap=toys.CAP):
-    return toys.finish(engine, battery.run(engine, cap), battery.ROWS)
 
 
 def check_counters(result, budget):
@@ -86,10 +82,8 @@ def test_contract_06_rounds_cut_by_a_stop_string_lose_what_was_cut():
 @each_combination
 def test_case_06_exactly_the_cap(form, budget):
     """1, 2, and around one and two blocks; some rows of a script are always right."""
-    caps = {1, 2, max(budget - 1, 1), budget, budget + 1, 2 * budget + 1}
-    for cap in sorted(caps):
-        engine = battery.make_engine(form, budget)
-        for row, result in enumerate(run(engine, cap)):
+    for cap in battery.caps(budget):
+        for row, result in enumerate(trace(form, budget).runs[Run(cap)]):
             assert result.ids == plain(budget)[row].ids[:cap]
             assert (result.finish_reason, result.detail) == (FinishReason.LENGTH, "max_new_tokens")
             check_counters(result, budget)
@@ -126,17 +120,13 @@ def test_case_06_bad_caps_are_refused(cap):
         toys.engine(toys.decoder()).prefill([[1]], 0 if cap is None else cap)
 
 
-STOPS = {1: (1,), 2: (1, 2, 3), 5: (3,), 8: (1, 2, 4, 7, 8, 9, 15), 16: (9,)}
-
-
 @each_combination
 def test_case_03_a_stop_id_at_every_place_of_a_block(form, budget):
     """Ids of the first two blocks in turn are declared a stop: first, middle, last draft, bonus."""
-    for place in STOPS[budget]:
-        # One row's id; the others stop wherever they happen to say it.
-        stop = plain(budget)[(3 * place) % len(battery.ROWS)].ids[place]
-        for row, result in enumerate(run(battery.make_engine(form, budget, stop_ids=(stop,)), 24)):
-            whole = plain(budget)[row].ids[:24]
+    for place in battery.STOP_PLACES[budget]:
+        stop = battery.stop_at(budget, place)
+        for row, result in enumerate(trace(form, budget).runs[Run(battery.STOP_CAP, stop)]):
+            whole = plain(budget)[row].ids[: battery.STOP_CAP]
             cut = whole.index(stop) + 1 if stop in whole else len(whole)
             assert result.ids == whole[:cut], (row, stop)
             expected = (FinishReason.STOP, str(stop)) if stop in whole else (FinishReason.LENGTH, "max_new_tokens")
@@ -144,46 +134,44 @@ def test_case_03_a_stop_id_at_every_place_of_a_block(form, budget):
             check_counters(result, budget)
 
 
-@pytest.mark.parametrize("tree", [False, True])
-def test_case_03_the_stop_sits_wherever_one_block_has_a_place(tree):
+@pytest.mark.parametrize("form", ["scripted", "scripted_tree"])
+def test_case_03_the_stop_sits_wherever_one_block_has_a_place(form):
     """A right draft of seven: each of its ids and the bonus in turn; nothing is drafted afterwards."""
-    budget, row = 8, 0
-    form = "scripted_tree" if tree else "scripted"
+    budget, row = 8, battery.RIGHT_ROW
     whole = plain(budget)[row].ids
     first = trace(form, budget).results[row].rounds[0]
-    assert first.accepted == (budget - 1 if not tree else first.deepest)
-    places = [place for place in range(first.committed + 1) if whole[place] not in whole[:place]]
+    assert first.accepted == (budget - 1 if form == "scripted" else first.deepest)
+    places = [place for place in battery.first_places(budget) if place <= first.committed]
     assert len(places) >= 3
     for place in places:
-        result = run(battery.make_engine(form, budget, stop_ids=(whole[place],)))[row]
+        result = trace(form, budget).runs[Run(battery.STOP_CAP, whole[place])][row]
         assert result.ids == whole[: place + 1]
         assert result.target_passes == min(place, 1)
         assert result.accepted == max(place - 1, 0)
 
 
 def test_contract_07_the_earliest_stop_wins_and_several_may_be_given():
-    budget, row = 8, 0
-    whole = plain(budget)[row].ids
+    whole, prompt = plain(8)[0].ids, battery.ROWS[0]
     late, early = whole[6], whole[2]
     assert whole.index(late) > whole.index(early)
-    result = run(battery.make_engine("scripted", budget, stop_ids=(late, early, 5)))[row]
+    strategy = strategies.prompt_lookup(8)
+    result = toys.decode(toys.random_table(), [prompt], strategy, stop_ids=(late, early, 5))[0]
     assert result.ids == whole[: whole.index(early) + 1] and result.detail == str(early)
 
 
 @pytest.mark.parametrize("form", toys.FORMS)
 def test_contract_07_ties_between_stop_and_cap_go_to_the_stop(form):
     """The last id that the cap allows is a stop id: inside a block, at its end, and as the prefill's own id."""
-    budget, row = 8, 0
-    whole = plain(budget)[row].ids
-    for place in range(10):
-        if whole[place] in whole[:place]:
-            continue
-        engine = battery.make_engine(form, budget, stop_ids=(whole[place],))
-        result = run(engine, place + 1)[row]
+    budget, row = 8, battery.RIGHT_ROW
+    whole, runs = plain(budget)[row].ids, trace(form, budget).runs
+    for place in battery.first_places(budget):
+        stop = whole[place]
+        result = runs[Run(place + 1, stop)][row]
         assert result.ids == whole[: place + 1]
-        assert (result.finish_reason, result.detail) == (FinishReason.STOP, str(whole[place]))
-        shorter = run(engine, place)[row] if place else None
-        assert shorter is None or shorter.finish_reason is FinishReason.LENGTH
+        assert (result.finish_reason, result.detail) == (FinishReason.STOP, str(stop))
+        if place:
+            shorter = runs[Run(place, stop)][row]
+            assert (shorter.ids, shorter.finish_reason) == (whole[:place], FinishReason.LENGTH)
 
 
 def test_case_07_a_users_stop_ids_replace_the_models():
@@ -200,7 +188,8 @@ def test_case_07_a_users_stop_ids_replace_the_models():
     assert ids(stop_ids=(other,)) == whole[: whole.index(other) + 1]
     # More stop ids than the smallest table of them has room for.
     many = tuple(i for i in range(10, 60) if i not in whole)
-    assert ids(stop_ids=(*many, other)) == whole[: whole.index(other) + 1]
+    result = toys.decode(model, [prompt], stop_ids=(*many, other))[0]
+    assert result.ids == whole[: whole.index(other) + 1]
 
 
 def test_case_02_the_first_draft_is_checked_and_the_prefills_token_counts():
@@ -228,30 +217,22 @@ def test_case_02_the_first_draft_is_checked_and_the_prefills_token_counts():
 @pytest.mark.parametrize("form", toys.FORMS)
 def test_case_08_near_capacity_the_tree_shrinks_then_plain_steps(form):
     """Capacity prompt + 6, budget 16: the same ids as plain, reason length, nothing beyond the room."""
-    prompts = [prompt for prompt in battery.ROWS if len(prompt) < 40]
-    longest = max(len(prompt) for prompt in battery.ROWS)
-    capacity = longest + 6
-    engine = battery.make_engine(form, 16, capacity=capacity)
-    state = battery.run(engine, toys.CAP)
-    results = toys.finish(engine, state, battery.ROWS)
-    assert (np.asarray(state.context.length) <= capacity).all()
-    assert prompts
+    crowd = Run(toys.CAP, capacity=battery.CROWDED)
+    results = trace(form, 16).runs[crowd]
+    assert (trace(form, 16).lengths[crowd] <= battery.CROWDED).all()
     for row, result in enumerate(results):
-        room = capacity - len(battery.ROWS[row]) + 1
+        room = battery.CROWDED - len(battery.ROWS[row]) + 1
         assert result.ids == plain(16)[row].ids[: min(room, toys.CAP)]
-        detail = "capacity" if room < toys.CAP else "max_new_tokens"
+        assert result.finish_reason is FinishReason.LENGTH
         if room != toys.CAP:
-            assert (result.finish_reason, result.detail) == (FinishReason.LENGTH, detail)
+            assert result.detail == ("capacity" if room < toys.CAP else "max_new_tokens")
         check_counters(result, 16)
         at = len(battery.ROWS[row])
         for record in result.rounds:
-            assert at + record.deepest < capacity, "a drafted node would have no place in the cache"
+            assert at + record.deepest < battery.CROWDED, "a drafted node would have no place in the cache"
             at += record.committed
-    crowded = results[15]
-    assert len(crowded.ids) == 7
-    if form == "scripted":
-        assert crowded.rounds[-1].committed >= 1
-        assert {record.fallback for record in crowded.rounds} <= {None, "near_capacity"}
+    # Rows 15 to 17 have the longest prompt.
+    assert [len(result.ids) for result in results[15:18]] == [7, 7, 7]
 
 
 def test_case_08_near_capacity_is_named_as_the_reason():

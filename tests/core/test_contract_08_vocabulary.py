@@ -82,7 +82,7 @@ def test_contract_08_padded_rows_of_the_head_are_never_produced():
     each = toys.Each()
     plain = toys.ids(toys.decode(target, rows, strategies.plain(verifier=each), sampling=WARM, cap=24))
     assert max(max(ids) for ids in plain) < LIMIT
-    strategy = strategies.draft_model(draft, 5, tree=True, children=4, vocab_limit=LIMIT, verifier=each)
+    strategy = strategies.draft_model(draft, 5, vocab_limit=LIMIT, verifier=each)
     engine = toys.engine(target, strategy, WARM)
     state = engine.prefill(rows, 24, list(range(len(rows))))
     while bool(state.running.any()):

@@ -49,7 +49,7 @@ PROMPTS = (
     (2, 4, 6, 8, 10, 2, 4, 6, 9, 2, 4),
     tuple(int(i) for i in np.random.default_rng(2).integers(0, 4, 33)),
 )
-CAP = 40
+CAP = 32
 
 
 def config(**changes: Any) -> TargetConfig:
